@@ -183,7 +183,7 @@ func TestACompactedWatchIsToldThatNotesMayBeLost(t *testing.T) {
 	for i := range 20 {
 		it = tell(t, other, it, "t", fmt.Sprint("missed ", i))
 	}
-	known, err := other.known.Memory()
+	known, err := other.known.Current()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type leases struct {
 }
 
 func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
-	known, err := s.known.Memory()
+	known, err := s.known.Current()
 	if err == nil {
 		err = s.list(ctx, known, prefix, yield)
 	}

@@ -11,9 +11,9 @@ import (
 // watch begins at, in order, also when the watch was cut meanwhile. So nil is told only when it does not have these changes any
 // more, or when the cluster has forgotten.
 func (s *Store) Listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
-	known, err := s.known.Memory()
+	known, err := s.known.Current()
 	if err != nil {
-		return nil, err
+		return nil, s.failed(ctx, err, "listen to %q", topic)
 	}
 	w := &watch{s: s, label: s.labelOf(topic), hear: hear}
 	first, err := w.begin(ctx, known)

@@ -22,7 +22,7 @@ type memory struct {
 	age      time.Duration // since the mark was made, by the API server's clock
 	revision driverkit.Max // how far etcd is known to have come
 	seen     storekit.Seen[stand]
-	lost     atomic.Bool // the cluster has gone back behind what we have seen
+	wentBack atomic.Bool // the cluster has gone back behind what we have seen
 
 	over context.Context // ends with the memory
 	end  context.CancelFunc
@@ -35,8 +35,8 @@ func (m *memory) For() time.Duration { return m.age }
 func (s *Store) markName() string { return s.root + "-memory" }
 
 const (
-	layoutNote = "turnwise/layout"
-	layout     = "1"
+	layoutKey = "turnwise/layout"
+	layout    = "1"
 )
 
 // Memory says that the cluster has remembered everything since it was first used, or since somebody noticed that it was put
@@ -73,12 +73,12 @@ func (s *Store) look(ctx context.Context, last *memory) (*memory, error) {
 		if err != nil {
 			return nil, err
 		}
-		if is := mark.Metadata.Annotations[layoutNote]; is != layout || mark.Metadata.UID == "" {
+		if is := mark.Metadata.Annotations[layoutKey]; is != layout || mark.Metadata.UID == "" {
 			return nil, storekit.Denied("the lease %s is of another version of turnwise, or not ours: name another root with WithRoot", s.markName())
 		}
 		m := last
 		switch uid := mark.Metadata.UID; {
-		case last != nil && last.uid == uid && last.lost.Load():
+		case last != nil && last.uid == uid && last.wentBack.Load():
 			// Somebody else may have put another one there by now, which stays.
 			if err := s.ask(ctx, deletion(s.markName(), stand{uid: uid}), nil); err != nil && !isStale(err) {
 				return nil, err
@@ -108,7 +108,7 @@ func (s *Store) ageOf(age time.Duration, now time.Time) time.Duration {
 
 func (s *Store) makeMark(ctx context.Context) error {
 	return s.ask(ctx, request{method: http.MethodPost, body: &lease{APIVersion: group, Kind: "Lease", Metadata: metadata{
-		Name: s.markName(), Labels: map[string]string{rootLabel: s.root}, Annotations: map[string]string{layoutNote: layout},
+		Name: s.markName(), Labels: map[string]string{rootLabel: s.root}, Annotations: map[string]string{layoutKey: layout},
 	}}}, &lease{})
 }
 
@@ -158,7 +158,7 @@ func isEarlier(revision, than string) bool {
 
 // forgot makes all calls fail until Memory is called. what has shown it.
 func (s *Store) forgot(known *memory, what string) error {
-	known.lost.Store(true)
+	known.wentBack.Store(true)
 	if s.known.Forget(known) {
 		s.Log.Warn("kube: the cluster has gone back to an earlier state, or somebody has deleted our leases", "shown by", what)
 	}

@@ -65,7 +65,7 @@ func open(ctx context.Context, c config, client *http.Client, base *url.URL, han
 		known: storekit.NewKnown[*memory](),
 		life:  driverkit.NewLife(context.Background()),
 	}
-	if err := pkg.Open(ctx, base.Redacted(), s.Log, s.remembers, s.mayAll); err != nil {
+	if err := pkg.TakeSteps(ctx, base.Redacted(), s.Log, s.remembers, s.mayAll); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (s *Store) remembers(ctx context.Context) error {
 // mayAll tries the rights that a holder needs later, so that one that is lacking is noticed before anybody relies on it: the
 // mark of the memory has shown get and create already.
 func (s *Store) mayAll(ctx context.Context) error {
-	known, err := s.known.Memory()
+	known, err := s.known.Current()
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
-	known, err := s.known.Memory()
+	known, err := s.known.Current()
 	var cur register.Item
 	if err == nil {
 		cur, _, err = s.content(ctx, known, key)
@@ -38,6 +38,6 @@ func (s *Store) content(ctx context.Context, known *memory, key string) (cur reg
 	if at.uid == before.uid && isEarlier(at.revision, before.revision) {
 		return cur, at, s.forgot(known, "the lease "+l.Metadata.Name)
 	}
-	known.seen.Note(key, at)
+	known.seen.Put(key, at)
 	return cur, at, nil
 }

@@ -155,7 +155,7 @@ func TestToTryARightChangesNothing(t *testing.T) {
 		if err != nil || e != nil || before.ID != after.ID {
 			t.Errorf("the memory was %+v, %v, and is %+v, %v", before, err, after, e)
 		}
-		found, err := s.known.Memory()
+		found, err := s.known.Current()
 		var mark lease
 		if err == nil {
 			err = s.ask(within(t, 10*time.Second), request{method: http.MethodGet, name: s.markName()}, &mark)

@@ -14,7 +14,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 		err = fmt.Errorf("%w: %d bytes; an object's annotations have room for %d", register.ErrTooLarge, len(w.Value), maxValue)
 		return register.Item{}, s.failed(ctx, err, "swap %q", w.Key)
 	}
-	known, err := s.known.Memory()
+	known, err := s.known.Current()
 	if err == nil {
 		cur, err = s.swap(ctx, known, &w)
 	}
@@ -24,12 +24,12 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 // swap writes at what was seen last.
 func (s *Store) swap(ctx context.Context, known *memory, w *register.Swap) (register.Item, error) {
 	at := known.seen.Of(w.Key)
-	seen := at.version == w.Old && (at.uid != "" || w.Old.IsZero()) // or it was never there: a guess, which the server checks
+	sure := at.version == w.Old && (at.uid != "" || w.Old.IsZero()) // or it was never there: a guess, which the server checks
 	return storekit.Expected[stand]{
 		Look:   func() (register.Item, stand, error) { return s.content(ctx, known, w.Key) },
 		Change: func(at stand) (register.Item, error) { return s.write(ctx, known, w, at) },
 		Stale:  isStale,
-	}.Swap(w, at, seen)
+	}.Swap(w, at, sure)
 }
 
 // write is one conditional change. Emptying with notes takes two: the notes are told by what the first one leaves, and if the
@@ -51,7 +51,7 @@ func (s *Store) write(ctx context.Context, known *memory, w *register.Swap, at s
 	if err := s.saw(known, least, at.revision); err != nil {
 		return register.Item{}, err
 	}
-	known.seen.Note(w.Key, at)
+	known.seen.Put(w.Key, at)
 	if w.Next.IsZero() {
 		if err := s.remove(ctx, known, w.Key, at); err != nil && !isStale(err) {
 			s.Log.Debug("kube: an empty lease stays for now", "lease", l.Metadata.Name, "err", err)

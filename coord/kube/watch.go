@@ -129,7 +129,7 @@ func (w *watch) run(ctx context.Context, st *stream) {
 func (w *watch) goOn(ctx context.Context) (*stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, openFor)
 	defer cancel()
-	known, err := w.s.known.Memory()
+	known, err := w.s.known.Current()
 	if err != nil {
 		return nil, err
 	}

@@ -15,12 +15,12 @@ type casNumber struct {
 	cas     uint64
 }
 
-func (s *casNumbers) note(m *memory, key string, v register.Version, cas uint64) {
+func (s *casNumbers) put(m *memory, key string, v register.Version, cas uint64) {
 	if v.IsZero() || cas == 0 {
 		s.Forget(key)
 		return
 	}
-	s.Note(key, casNumber{m, v, cas})
+	s.Put(key, casNumber{m, v, cas})
 }
 
 // of returns the number of a version; 0 if it is not known.

@@ -34,7 +34,7 @@ func open(ctx context.Context, address string, c config) (*Store, error) {
 		known:      storekit.NewKnown[*memory](),
 		pruneAfter: pruneAfter,
 	}
-	if err := pkg.Open(ctx, address, s.Log, s.remembers); err != nil {
+	if err := pkg.TakeSteps(ctx, address, s.Log, s.remembers); err != nil {
 		s.Close()
 		return nil, err
 	}

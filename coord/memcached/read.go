@@ -42,6 +42,6 @@ func (s *Store) current(known *memory, key string, a reply) (it register.Item, c
 	case it.Key != key:
 		return absent, 0, storekit.Denied("the keys %.100q and %.100q have the same place", key, it.Key)
 	}
-	s.seen.note(known, key, it.Version, a.cas)
+	s.seen.put(known, key, it.Version, a.cas)
 	return it, a.cas, nil
 }

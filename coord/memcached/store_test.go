@@ -57,7 +57,7 @@ func answers(t testing.TB, s *Store, requests ...request) (all []reply) {
 // knownBy is the memory that the store goes by.
 func knownBy(t testing.TB, s *Store) *memory {
 	t.Helper()
-	m, err := s.known.Memory()
+	m, err := s.known.Current()
 	if err != nil {
 		t.Fatal(err)
 	}

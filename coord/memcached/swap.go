@@ -49,7 +49,7 @@ func (s *Store) change(ctx context.Context, c *conn, known *memory, w *register.
 			return cur, err
 		}
 		if done {
-			s.seen.note(known, w.Key, w.Next, at)
+			s.seen.put(known, w.Key, w.Next, at)
 			if w.Next.IsZero() {
 				return register.Item{Key: w.Key}, nil
 			}
@@ -102,7 +102,7 @@ func (s *Store) create(ctx context.Context, c *conn, known *memory, w *register.
 			return cur, err
 		}
 		if done {
-			s.seen.note(known, w.Key, w.Next, at)
+			s.seen.put(known, w.Key, w.Next, at)
 			return register.Item{Key: w.Key, Value: w.Value, Version: w.Next, Age: -1}, nil
 		}
 	}

@@ -22,42 +22,42 @@ import (
 // and gives it a number that never comes again.
 type memory struct {
 	id       string
-	here     place
+	here     origin
 	number   int64         // the server's
-	table    string        // its first row
-	recorded place         // what the row says
+	identity string        // of the table: its first row
+	recorded origin        // what the row says
 	raw      []byte        // the same, as it stands there
-	stamp    int64         // 0 if the server is the one that the table was made at
+	edition  int64         // 0 if the server is the one that the table was made at
 	age      time.Duration // since the row was last written, or the server was started
 	lsn      int64
-	log      driverkit.Max // how far the server's log is known to have come
+	reached  driverkit.Max // how far the server's log is known to have come
 }
 
-// place is a server and, if a crash may take what it has answered, the second in which it was started, by its own clock.
-type place struct {
+// origin is a server and, if a crash may take what it has answered, the second in which it was started, by its own clock.
+type origin struct {
 	server  string
 	started int64
 }
 
-func (p place) String() string {
-	if p.started == 0 {
-		return p.server
+func (o origin) String() string {
+	if o.started == 0 {
+		return o.server
 	}
-	return fmt.Sprintf("%s, started %d", p.server, p.started)
+	return fmt.Sprintf("%s, started %d", o.server, o.started)
 }
 
-func placeOf(text string) place {
+func originOf(text string) origin {
 	server, at, found := strings.Cut(text, ", started ")
 	if !found {
-		return place{server: text}
+		return origin{server: text}
 	}
 	started, _ := strconv.ParseInt(at, 10, 64)
-	return place{server, started}
+	return origin{server, started}
 }
 
-// is reports whether two places are the same. The server says for how many seconds it has been up, and rounds.
-func (p place) is(q place) bool {
-	return p.server == q.server && (p.started == 0) == (q.started == 0) && max(p.started-q.started, q.started-p.started) <= 2
+// is reports whether two origins are the same. The server says for how many seconds it has been up, and rounds.
+func (o origin) is(q origin) bool {
+	return o.server == q.server && (o.started == 0) == (q.started == 0) && max(o.started-q.started, q.started-o.started) <= 2
 }
 
 func (m *memory) ID() string         { return m.id }
@@ -78,12 +78,12 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 		return nil, s.table.gone()
 	}
 	s.largest.Store(largest(v.number("max_allowed_packet")))
-	m := &memory{here: place{server: v.here()}, number: v.number("server_id"), lsn: v.lsn()}
+	m := &memory{here: origin{server: v.here()}, number: v.number("server_id"), lsn: v.lsn()}
 	marked := false
 	err = c.query(ctx, s.sql.look, nil, func(row []sqldriver.Value) error {
-		m.table, m.raw, marked = text(row[0]), bytesOf(row[1]), row[0] != nil && row[1] != nil
-		m.recorded, m.stamp = placeOf(text(row[1])), integer(row[2])
-		m.age = min(storekit.Since(integer(row[3])), storekit.Age(1e6*(v.number("uptime")-1)))
+		m.identity, m.raw, marked = text(row[0]), bytesOf(row[1]), row[0] != nil && row[1] != nil
+		m.recorded, m.edition = originOf(text(row[1])), integer(row[2])
+		m.age = min(storekit.Since(integer(row[3])), storekit.Micros(1e6*(v.number("uptime")-1)))
 		if v.forgetful() != "" {
 			m.here.started = integer(row[4])/1e6 - v.number("uptime")
 		}
@@ -92,11 +92,11 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 	if err != nil {
 		return nil, s.table.explain(err)
 	}
-	if m.table != "" && !strings.HasPrefix(m.table, layout) {
+	if m.identity != "" && !strings.HasPrefix(m.identity, layout) {
 		return nil, storekit.Denied("the table %s is of another version of turnwise, or not of turnwise: name another one with WithTable", s.table.quoted())
 	}
 	if marked {
-		m.id = fmt.Sprintf("%s/%s/%x", m.recorded, strings.TrimPrefix(m.table, layout), uint64(m.stamp))
+		m.id = fmt.Sprintf("%s/%s/%x", m.recorded, strings.TrimPrefix(m.identity, layout), uint64(m.edition))
 	}
 	return m, nil
 }
@@ -109,7 +109,7 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 	if c.known == known {
 		return nil
 	}
-	before := known.log.Load()
+	before := known.reached.Load()
 	found, err := s.look(ctx, c)
 	switch {
 	case err != nil:
@@ -118,7 +118,7 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 	case found.id != known.id, !found.recorded.is(found.here), found.lsn < before:
 		return s.forgot(known, "is", found.id, "at", found.here, "log", found.lsn, "before", before)
 	}
-	known.log.Saw(found.lsn)
+	known.reached.Saw(found.lsn)
 	c.known = known
 	return nil
 }
@@ -154,31 +154,34 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 	})
 }
 
+// maxLooks is how often the server may be another one while it is looked at.
+const maxLooks = 100
+
 // remember looks, and writes down what is new.
 func (s *Store) remember(ctx context.Context, c *conn, last *memory) (*memory, error) {
-	for range 100 {
+	for range maxLooks {
 		before := int64(0)
 		if last != nil {
-			before = last.log.Load()
+			before = last.reached.Load()
 		}
 		m, err := s.look(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		wentBack := m.lsn < before && last != nil && last.here.is(m.here) && last.stamp == m.stamp
-		stamp := storekit.Number(register.NewVersion())
+		wentBack := m.lsn < before && last != nil && last.here.is(m.here) && last.edition == m.edition
+		edition := storekit.Number(register.NewVersion())
 		switch {
 		case m.id == "": // emptied
-			_, err = c.exec(ctx, s.sql.refill, stamp)
-		case m.recorded.server == "" && m.stamp == 0: // nobody has used it yet
-			_, err = c.exec(ctx, s.sql.remember, []byte(m.here.String()), int64(0), m.stamp, m.raw)
+			_, err = c.exec(ctx, s.sql.refill, edition)
+		case m.recorded.server == "" && m.edition == 0: // nobody has used it yet
+			_, err = c.exec(ctx, s.sql.remember, []byte(m.here.String()), int64(0), m.edition, m.raw)
 		case !m.recorded.is(m.here), wentBack:
 			s.Log.Warn("mysql: the server is not what it was when the table was made, or its log was longer before", "was", m.recorded, "is", m.here)
-			_, err = c.exec(ctx, s.sql.remember, []byte(m.here.String()), stamp, m.stamp, m.raw)
+			_, err = c.exec(ctx, s.sql.remember, []byte(m.here.String()), edition, m.edition, m.raw)
 		default:
-			m.log.Saw(m.lsn)
+			m.reached.Saw(m.lsn)
 			if last != nil && last.id == m.id {
-				last.log.Saw(m.lsn)
+				last.reached.Saw(m.lsn)
 			}
 			return m, nil
 		}

@@ -43,7 +43,7 @@ func open(ctx context.Context, dsn string, c config) (*Store, error) {
 	s.table, _ = tableOf(c.tableName)
 	s.sql = statementsFor(s.table)
 	address := fmt.Sprintf("%s, database %s", cfg.Addr, cfg.DBName)
-	if err := pkg.Open(ctx, address, s.Log, s.meet, s.remembers); err != nil {
+	if err := pkg.TakeSteps(ctx, address, s.Log, s.meet, s.remembers); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *Store) meet(ctx context.Context) error {
 			s.forgetful = true
 			s.Log.Warn("mysql: a crash may take what the server has answered: after each restart it counts as having forgotten", "since", why)
 		}
-		return s.table.prepare(ctx, c)
+		return s.table.ensure(ctx, c)
 	})
 	return s.table.explain(err)
 }

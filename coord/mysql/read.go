@@ -20,14 +20,14 @@ func (s *Store) Read(ctx context.Context, key string) (cur register.Item, err er
 func (s *Store) content(ctx context.Context, c *conn, known *memory, key string, by int64) (cur register.Item, reserved bool, err error) {
 	cur.Key = key
 	err = c.query(ctx, s.sql.read, []any{by, []byte(key)}, func(row []sqldriver.Value) error {
-		if integer(row[0]) != known.number || text(row[1]) != known.table {
+		if integer(row[0]) != known.number || text(row[1]) != known.identity {
 			return s.forgot(known, "server number", integer(row[0]), "table", text(row[1]))
 		}
 		if row[2] == nil {
 			return nil
 		}
 		cur = itemOf(key, row[2:])
-		cur.Clock, reserved = storekit.Age(integer(row[5])), integer(row[6]) != 0
+		cur.Clock, reserved = storekit.Micros(integer(row[5])), integer(row[6]) != 0
 		return nil
 	})
 	return cur, reserved, err
@@ -35,5 +35,5 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string,
 
 // itemOf returns the register that a row shows: version, value and age.
 func itemOf(key string, row []sqldriver.Value) register.Item {
-	return register.Item{Key: key, Version: storekit.Version(integer(row[0])), Value: bytesOf(row[1]), Age: storekit.Age(integer(row[2]))}
+	return register.Item{Key: key, Version: storekit.Version(integer(row[0])), Value: bytesOf(row[1]), Age: storekit.Micros(integer(row[2]))}
 }

@@ -46,8 +46,8 @@ func (t table) schema() string {
 	return strings.NewReplacer("{table}", t.quoted(), "{layout}", layout).Replace(schemaSQL)
 }
 
-// prepare makes the table if it is not there, and refuses one that would not keep what is put into it.
-func (t table) prepare(ctx context.Context, c *conn) error {
+// ensure makes the table if it is not there, and refuses one that would not keep what is put into it.
+func (t table) ensure(ctx context.Context, c *conn) error {
 	there, err := t.inspect(ctx, c)
 	if err != nil || there {
 		return err

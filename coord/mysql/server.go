@@ -19,18 +19,21 @@ type server struct {
 	version [2]int
 }
 
+// maxSettings is more than are asked for.
+const maxSettings = 100
+
 // introduce asks a connection which server it leads to, and prepares it first if that is not done yet. Both dialects answer
 // these statements to any user, and leave out what they do not have.
 func introduce(ctx context.Context, c *conn) (*server, error) {
 	if !c.prepared {
-		if err := prepare(ctx, c); err != nil {
+		if err := setSession(ctx, c); err != nil {
 			return nil, err
 		}
 		c.prepared = true
 	}
 	v := &server{values: make(map[string]string)}
 	note := func(row []sqldriver.Value) error {
-		if len(v.values) > 100 {
+		if len(v.values) > maxSettings {
 			return fmt.Errorf("the server tells of more settings than were asked for")
 		}
 		v.values[strings.ToLower(text(row[0]))] = text(row[1])
@@ -123,11 +126,11 @@ func (v *server) checkWrites() error {
 	return nil
 }
 
-// prepare sets what our statements rely on, whatever the defaults of the server and the user are. The server waits only a few
+// setSession sets what our statements rely on, whatever the defaults of the server and the user are. The server waits only a few
 // seconds at a time for a lock that somebody holds by hand; then we look at our contexts.
 //
 // Of the comments, MySQL reads the first and MariaDB the second.
-func prepare(ctx context.Context, c *conn) error {
+func setSession(ctx context.Context, c *conn) error {
 	for _, sql := range []string{
 		`SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 5,
 			lock_wait_timeout = 5, sql_safe_updates = 0, sql_select_limit = 18446744073709551615

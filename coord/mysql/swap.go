@@ -34,7 +34,7 @@ func (s *Store) swap(ctx context.Context, c *conn, known *memory, w *register.Sw
 	switch {
 	case w.Old.IsZero() && w.Next.IsZero():
 	case w.Old.IsZero():
-		n, err = c.exec(ctx, s.sql.insert, key, next, value, known.table, known.number)
+		n, err = c.exec(ctx, s.sql.insert, key, next, value, known.identity, known.number)
 	case w.Next.IsZero():
 		n, err = c.exec(ctx, s.sql.remove, key, old, by, known.number)
 	case w.Clock:
@@ -46,7 +46,7 @@ func (s *Store) swap(ctx context.Context, c *conn, known *memory, w *register.Sw
 		return register.Item{}, err
 	}
 	if n > 0 {
-		return register.Item{Key: w.Key, Value: w.Value, Version: w.Next, Clock: storekit.Age(clock)}, nil
+		return register.Item{Key: w.Key, Value: w.Value, Version: w.Next, Clock: storekit.Micros(clock)}, nil
 	}
 	if w.Reserve > 0 && !w.By.IsZero() {
 		if _, err := c.exec(ctx, s.sql.reserve, by, w.Reserve.Microseconds(), key, by, known.number); err != nil {

@@ -23,10 +23,10 @@ import (
 // conn is one connection to one run of one server. The client library is not to make it anew by itself: behind the next one there
 // may be a server that has forgotten, and a swap must not go there before that is known.
 type conn struct {
-	nc   *natsgo.Conn
-	run  string    // the server's ID, which is another one after each start
-	up   time.Time // since when the server has run, if its monitor has said so
-	seen atomic.Pointer[memory]
+	nc    *natsgo.Conn
+	run   string                 // the server's ID, which is another one after each start
+	up    time.Time              // since when the server has run, if its monitor has said so
+	known atomic.Pointer[memory] // that it was seen to lead to
 
 	over context.Context // ends with the connection
 	end  context.CancelCauseFunc
@@ -66,7 +66,7 @@ func (s *Store) dial(ctx context.Context) (*conn, error) {
 	o.ClosedCB = func(nc *natsgo.Conn) { c.end(errors.Join(errCut, nc.LastError())) }
 	o.AsyncErrorCB = func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) { s.trouble(c, err) }
 	o.DisconnectedErrCB, o.DisconnectedCB, o.ConnectedCB, o.ReconnectedCB, o.DiscoveredServersCB, o.LameDuckModeHandler = nil, nil, nil, nil, nil, nil
-	way := &endingDialer{ctx: ctx, other: o.CustomDialer, plain: o.Dialer} //nolint:staticcheck // some set that
+	way := &endingDialer{ctx: ctx, other: o.CustomDialer, dialer: o.Dialer} //nolint:staticcheck // some set that
 	o.CustomDialer = way
 	nc, err := o.Connect()
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *Store) prove(ctx context.Context, c *conn) error {
 func (s *Store) trouble(c *conn, err error) {
 	switch {
 	case errors.Is(err, natsgo.ErrSlowConsumer):
-		s.ears.lost()
+		s.ears.missed()
 	case errors.Is(err, natsgo.ErrPermissionViolation) && strings.Contains(err.Error(), "Subscription to"):
 		c.end(err) // without it nothing is heard, answers neither
 	case errors.Is(err, natsgo.ErrPermissionViolation):
@@ -309,7 +309,7 @@ func (s *Store) keepConnected() {
 		}
 		tries, said = -1, ""
 		s.link.set(c, nil)
-		s.ears.lost() // what was told while there was no connection
+		s.ears.missed() // what was told while there was no connection
 		<-c.over.Done()
 		c.nc.Close()
 		s.link.set(nil, explain(context.Cause(c.over)))
@@ -319,10 +319,10 @@ func (s *Store) keepConnected() {
 // endingDialer dials for as long as a context lasts, and closes what it has dialled when that ends. So a server that says nothing
 // holds up no Close.
 type endingDialer struct {
-	ctx   context.Context
-	other natsgo.CustomDialer // the user's, or nil
-	plain *net.Dialer         // likewise
-	err   error               // of the last attempt, which the library does not tell
+	ctx    context.Context
+	other  natsgo.CustomDialer // the user's, or nil
+	dialer *net.Dialer         // likewise
+	err    error               // of the last attempt, which the library does not tell
 }
 
 func (d *endingDialer) Dial(network, address string) (net.Conn, error) {
@@ -339,11 +339,11 @@ func (d *endingDialer) dial(network, address string) (net.Conn, error) {
 	if d.other != nil {
 		return d.other.Dial(network, address)
 	}
-	plain := net.Dialer{Timeout: dialFor}
-	if d.plain != nil {
-		plain = *d.plain
+	own := net.Dialer{Timeout: dialFor}
+	if d.dialer != nil {
+		own = *d.dialer
 	}
-	return plain.DialContext(d.ctx, network, address)
+	return own.DialContext(d.ctx, network, address)
 }
 
 type endingConn struct {

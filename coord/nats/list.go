@@ -10,8 +10,8 @@ import (
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
-// together is how many registers List asks for at a time.
-const together = 32
+// page is how many registers List asks for at a time.
+const page = 32
 
 // List asks which subjects there are, and then for the message of each. A consumer would be quicker, but passes over a register
 // that is swapped meanwhile: its old message has gone then, and its new one comes too late.
@@ -31,7 +31,7 @@ func (s *Store) list(ctx context.Context, c *conn, known *memory, prefix string,
 		err error
 	}
 	for len(keys) > 0 {
-		some := keys[:min(len(keys), together)]
+		some := keys[:min(len(keys), page)]
 		keys = keys[len(some):]
 		all := make([]found, len(some))
 		var asking sync.WaitGroup

@@ -24,9 +24,9 @@ type memory struct {
 	run string        // of the server, when the memory began
 	age time.Duration // how long it has lasted, by the server's clock
 
-	last driverkit.Max // the greatest number of a message that was seen
-	seen storekit.Seen[stand]
-	lost atomic.Bool // it has gone back behind what we have seen
+	last     driverkit.Max // the greatest number of a message that was seen
+	seen     storekit.Seen[stand]
+	wentBack atomic.Bool // it has gone back behind what we have seen
 }
 
 func (m *memory) ID() string         { return m.id }
@@ -115,7 +115,7 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 		}
 		m, err := s.look(ctx, c, last)
 		if err == nil {
-			c.seen.Store(m)
+			c.known.Store(m)
 		}
 		return m, err
 	})
@@ -220,7 +220,7 @@ func (s *Store) isOurs(c *conn, m *memory, info *streamInfo) error {
 
 // isOver reports whether a memory must not be gone on with.
 func (s *Store) isOver(c *conn, m *memory, info *streamInfo) bool {
-	return m.lost.Load() || int64(info.State.Last) < m.last.Load() || s.monitor == "" && m.run != c.run
+	return m.wentBack.Load() || int64(info.State.Last) < m.last.Load() || s.monitor == "" && m.run != c.run
 }
 
 // recognize refuses a connection to a server that does not have the memory that we know.
@@ -239,7 +239,7 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 		return err
 	}
 	if s.isOver(c, known, &info) {
-		return s.lose(known)
+		return s.hasGoneBack(known)
 	}
 	return nil
 }
@@ -250,9 +250,9 @@ func (s *Store) forgot(known *memory) error {
 	return register.ErrForgot
 }
 
-// lose is forgot for a memory whose stream is there, and has less than it had: it must not be gone on with.
-func (s *Store) lose(known *memory) error {
-	known.lost.Store(true)
+// hasGoneBack is forgot for a memory whose stream is there, and has less than it had: it must not be gone on with.
+func (s *Store) hasGoneBack(known *memory) error {
+	known.wentBack.Store(true)
 	return s.forgot(known)
 }
 
@@ -261,18 +261,18 @@ type stand struct {
 	version register.Version
 	seq     uint64
 	since   time.Time // by the server's clock
-	seen    time.Time // by ours
+	at      time.Time // when it was seen, by ours
 }
 
 // emptyFor is how long the message of an emptied register stays.
 const emptyFor = 2 * time.Hour
 
 // mustStand reports whether there must be a message. Who empties a register leaves one there, which expires at some time.
-func (a stand) mustStand() bool { return !a.version.IsZero() && time.Since(a.seen) < emptyFor/2 }
+func (a stand) mustStand() bool { return !a.version.IsZero() && time.Since(a.at) < emptyFor/2 }
 
-// note takes in what was seen. An answer that was overtaken by a later one counts for nothing.
-func (m *memory) note(key string, at stand) {
-	m.seen.NoteIf(key, at, func(last stand) bool { return at.seq >= last.seq })
+// put takes in what was seen. An answer that was overtaken by a later one counts for nothing.
+func (m *memory) put(key string, at stand) {
+	m.seen.PutIf(key, at, func(last stand) bool { return at.seq >= last.seq })
 }
 
 // clockFor is how old a sample of the server's clock may be where an age may be too small by that.

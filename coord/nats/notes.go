@@ -16,9 +16,6 @@ const notesHeader = "Turnwise-Notes"
 // notesRoom is what a message may have of notes, encoded, and of other headers.
 const notesRoom = 128 << 10
 
-// tooMany stands for notes that are too many for a header.
-const tooMany = "lost"
-
 func (c *config) toldSubject() string { return c.root + ".told.>" }
 
 // ears are all who listen.
@@ -70,8 +67,8 @@ func (a *ears) of(topic string) (all []*ear) {
 	return all
 }
 
-// lost tells everybody that notes may have been lost.
-func (a *ears) lost() {
+// missed tells everybody that notes may have been missed.
+func (a *ears) missed() {
 	var all []*ear
 	a.mu.Lock()
 	for _, some := range a.topics {
@@ -92,14 +89,14 @@ func (a *ears) told(header string) {
 	}
 	b, err := base64.RawStdEncoding.DecodeString(header)
 	if err != nil { // too many, or a stranger's
-		a.lost()
+		a.missed()
 		return
 	}
 	for len(b) > 0 {
 		topic, rest, ok := cutText(b)
 		note, rest, ok2 := cutText(rest)
 		if !ok || !ok2 {
-			a.lost()
+			a.missed()
 			return
 		}
 		for _, e := range a.of(string(topic)) {
@@ -127,5 +124,5 @@ func encodeNotes(notes []register.Note) string {
 	if text := base64.RawStdEncoding.EncodeToString(b); len(text) <= notesRoom {
 		return text
 	}
-	return tooMany + "!" // which is not base64
+	return "lost!" // they are too many: this is not base64
 }

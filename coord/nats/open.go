@@ -48,7 +48,7 @@ func open(ctx context.Context, c config, options natsgo.Options, address string)
 	s.link.next = make(chan struct{})
 	s.ears.topics = make(map[string]map[*ear]struct{})
 	s.life.Go(s.keepConnected)
-	if err := pkg.Open(ctx, address, c.Log, s.remembers); err != nil {
+	if err := pkg.TakeSteps(ctx, address, c.Log, s.remembers); err != nil {
 		s.Close()
 		return nil, err
 	}

@@ -73,8 +73,8 @@ func configure(way storekit.Way, opts []Option) (config, error) {
 	if err := storekit.Configure(pkg, way, &c, &c.Settings, opts); err != nil {
 		return c, err
 	}
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-	if c.root == "" || len(c.root) > 40 || strings.Trim(c.root, plain) != "" {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	if c.root == "" || len(c.root) > 40 || strings.Trim(c.root, allowed) != "" {
 		return c, pkg.Invalid("WithRoot(%q): write 1 to 40 letters, digits, hyphens and underscores", c.root)
 	}
 	if c.monitor != "" {

@@ -16,7 +16,7 @@ func (s *Store) Read(ctx context.Context, key string) (cur register.Item, err er
 		if cur, at, err = s.content(ctx, c, known, key); err != nil || cur.Version.IsZero() {
 			return err
 		}
-		now, err := s.time(ctx, c, known, 0)
+		now, err := s.serverTime(ctx, c, known, 0)
 		cur.Clock, cur.Age = clock(now), max(0, now.Sub(at.since))
 		return err
 	})
@@ -42,7 +42,7 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string)
 		}
 		if before.mustStand() {
 			s.Log.Warn("nats: a message has gone from the stream", "key", key)
-			return cur, at, s.lose(known)
+			return cur, at, s.hasGoneBack(known)
 		}
 		known.seen.Forget(key)
 		return register.Item{Key: key}, at, nil
@@ -50,13 +50,13 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string)
 		return cur, at, err
 	case a.Message.Seq < before.seq:
 		s.Log.Warn("nats: the stream has an older message than it had", "key", key)
-		return cur, at, s.lose(known)
+		return cur, at, s.hasGoneBack(known)
 	}
 	if cur, err = item(key, a.Message.Data); err != nil {
 		return cur, at, err
 	}
 	at = stand{cur.Version, a.Message.Seq, a.Message.Time, time.Now()}
-	known.note(key, at)
+	known.put(key, at)
 	return cur, at, nil
 }
 
@@ -73,8 +73,8 @@ func item(key string, data []byte) (register.Item, error) {
 	return it, nil
 }
 
-// time returns what the server's clock said at a moment that is no further back than that.
-func (s *Store) time(ctx context.Context, c *conn, known *memory, back time.Duration) (time.Time, error) {
+// serverTime returns what the server's clock says, or said at most that long ago.
+func (s *Store) serverTime(ctx context.Context, c *conn, known *memory, back time.Duration) (time.Time, error) {
 	c.mu.Lock()
 	now, at := c.clock, c.sampled
 	c.mu.Unlock()

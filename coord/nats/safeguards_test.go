@@ -209,7 +209,7 @@ func TestNobodyTakesMessagesAway(t *testing.T) {
 	m := servers.NATS(t).Member(0)
 	s := opened(t, m)
 	it := put(t, s, "k", "x")
-	known, err := s.known.Memory()
+	known, err := s.known.Current()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func (s *Store) Close() error {
 // with does something on a connection to a server that has the memory that we go by. A connection leads to one run of one server
 // for as long as it lasts, so what was seen to be true of it when it was new stays so.
 func (s *Store) with(ctx context.Context, do func(c *conn, known *memory) error) error {
-	known, err := s.known.Memory()
+	known, err := s.known.Current()
 	if err != nil {
 		return err
 	}
@@ -50,11 +50,11 @@ func (s *Store) with(ctx context.Context, do func(c *conn, known *memory) error)
 	if err != nil {
 		return err
 	}
-	if c.seen.Load() != known {
+	if c.known.Load() != known {
 		if err := s.recognize(ctx, c, known); err != nil {
 			return err
 		}
-		c.seen.Store(known)
+		c.known.Store(known)
 	}
 	if err = do(c, known); isGone(err) {
 		s.Log.Warn("nats: the stream has gone, or somebody else has made it anew", "stream", s.root)

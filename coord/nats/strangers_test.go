@@ -100,7 +100,7 @@ func (n *neighbours) known(t *testing.T) *memory {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	m, err := s.known.Memory()
+	m, err := s.known.Current()
 	if err != nil {
 		t.Fatal(err)
 	}

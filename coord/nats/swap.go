@@ -31,7 +31,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 // swap publishes behind the message that was seen last.
 func (s *Store) swap(ctx context.Context, c *conn, known *memory, w *register.Swap) (register.Item, error) {
 	at := known.seen.Of(w.Key)
-	seen := at.version == w.Old && (at.seq > 0 || w.Old.IsZero()) // or there was none ever: a guess, which the server checks
+	sure := at.version == w.Old && (at.seq > 0 || w.Old.IsZero()) // or there was none ever: a guess, which the server checks
 	return storekit.Expected[stand]{
 		Look: func() (register.Item, stand, error) { return s.aged(ctx, c, known, w.Key) },
 		Change: func(at stand) (register.Item, error) {
@@ -41,7 +41,7 @@ func (s *Store) swap(ctx context.Context, c *conn, known *memory, w *register.Sw
 			return s.swapped(ctx, c, known, w), nil
 		},
 		Stale: func(err error) bool { return isCode(err, wrongSequence, wrongSequenceToo) },
-	}.Swap(w, at, seen)
+	}.Swap(w, at, sure)
 }
 
 // aged returns a register with its age. That may be a bit too small, which does no harm, so that who lost a race need not ask for
@@ -50,7 +50,7 @@ func (s *Store) aged(ctx context.Context, c *conn, known *memory, key string) (r
 	cur, at, err := s.content(ctx, c, known, key)
 	if err == nil && !cur.Version.IsZero() {
 		var now time.Time
-		now, err = s.time(ctx, c, known, clockFor)
+		now, err = s.serverTime(ctx, c, known, clockFor)
 		cur.Age = max(0, now.Sub(at.since))
 	}
 	return cur, at, err
@@ -63,7 +63,7 @@ func (s *Store) swapped(ctx context.Context, c *conn, known *memory, w *register
 	}
 	cur.Value = w.Value
 	if w.Clock {
-		if now, err := s.time(ctx, c, known, 0); err == nil { // it is applied all the same
+		if now, err := s.serverTime(ctx, c, known, 0); err == nil { // it is applied all the same
 			cur.Clock = clock(now)
 		}
 	}
@@ -102,9 +102,9 @@ func (s *Store) publish(ctx context.Context, c *conn, known *memory, w *register
 		return errNobody
 	}
 	if int64(ack.Seq) <= before {
-		return s.lose(known)
+		return s.hasGoneBack(known)
 	}
 	known.last.Saw(int64(ack.Seq))
-	known.note(w.Key, stand{version: w.Next, seq: ack.Seq, seen: time.Now()})
+	known.put(w.Key, stand{version: w.Next, seq: ack.Seq, at: time.Now()})
 	return nil
 }

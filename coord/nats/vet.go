@@ -17,11 +17,11 @@ import (
 // So whatever a server does not say in just this way is not let through.
 type vetted struct {
 	net.Conn
-	line  []byte // of what has not ended yet
-	rest  int64  // of a message that has been announced
-	begun bool   // the server's first line is over
-	plain bool   // what comes is not vetted
-	err   error  // why nothing more is let through
+	line     []byte // of what has not ended yet
+	rest     int64  // of a message that has been announced
+	begun    bool   // the server's first line is over
+	unvetted bool   // what comes is not vetted
+	err      error  // why nothing more is let through
 }
 
 const (
@@ -46,7 +46,7 @@ func (v *vetted) Read(b []byte) (int, error) {
 }
 
 func (v *vetted) vet(b []byte) error {
-	for len(b) > 0 && !v.plain {
+	for len(b) > 0 && !v.unvetted {
 		if v.rest > 0 {
 			n := min(int64(len(b)), max(v.rest-int64(len(lineEnd)), 1))
 			if v.rest <= int64(len(lineEnd)) && b[0] != lineEnd[int64(len(lineEnd))-v.rest] {
@@ -58,7 +58,7 @@ func (v *vetted) vet(b []byte) error {
 		}
 		// TLS begins with a byte that no line of the server does, and that the library takes for nothing else.
 		if v.begun && len(v.line) == 0 && (b[0] == 0x15 || b[0] == 0x16) {
-			v.plain = true
+			v.unvetted = true
 			return nil
 		}
 		end := bytes.IndexByte(b, '\n')

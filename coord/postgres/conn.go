@@ -104,7 +104,7 @@ type greeting struct {
 	naming  bool // it tells its identifier to this role
 }
 
-// greet asks who is there. It refuses a standby. Like prepare it names all that it calls in full: until that is done,
+// greet asks who is there. It refuses a standby. Like setSession it names all that it calls in full: until that is done,
 // search_path is what somebody has set, and whoever may create in a schema that it names could put a function, an operator or a
 // type of his own before the server's.
 func greet(ctx context.Context, c *pgx.Conn, mode pgx.QueryExecMode) (g greeting, err error) {
@@ -123,10 +123,10 @@ func greet(ctx context.Context, c *pgx.Conn, mode pgx.QueryExecMode) (g greeting
 	return g, nil
 }
 
-// prepare sets what our statements rely on, whatever the defaults of the server, the database and the role are. A swap is
+// setSession sets what our statements rely on, whatever the defaults of the server, the database and the role are. A swap is
 // right only under READ COMMITTED, an answer must mean that the disk has it, and our contexts are the only limits we want.
 // The server notices after some ten seconds that we are cut off, and gives up what we had under way.
-func prepare(ctx context.Context, c *pgx.Conn, mode pgx.QueryExecMode) error {
+func setSession(ctx context.Context, c *pgx.Conn, mode pgx.QueryExecMode) error {
 	const set = `SELECT pg_catalog.set_config(name, value, false) FROM (VALUES
 		('default_transaction_isolation', 'read committed'), ('default_transaction_read_only', 'off'),
 		('default_transaction_deferrable', 'off'), ('synchronous_commit', 'on'), ('row_security', 'off'),

@@ -66,7 +66,7 @@
 //     connections, whatever the defaults of the role are. From a pool given to [New] it takes only the configuration.
 //   - A fail-over forgets nothing only if synchronous_standby_names names a standby that takes over.
 //   - With several hosts in the URL the store goes to the one that is primary. A standby alone is refused.
-//   - A pooler in transaction mode, such as PgBouncer's, drops notes: name the server itself with [WithListenURL], or
+//   - A pooler in transaction mode, such as PgBouncer's, loses notes: name the server itself with [WithListenURL], or
 //     waiters have to poll. The store finds out by a note to itself, and logs it. Behind a pooler each request is a
 //     transaction in one trip, which is about twice the work.
 //   - No session that LISTENs may stay in a transaction for hours: the server's queue of notifications fills up, and then no

@@ -291,7 +291,7 @@ func TestHalfANoteOfAStrangersHidesNone(t *testing.T) {
 	}
 	knows, notify := ofAReader(t, url, table)
 	it := register.Item{Key: "k"}
-	for _, size := range []int{4, piece, piece + 1, 7000} {
+	for _, size := range []int{4, maxPiece, maxPiece + 1, 7000} {
 		ours := strings.Repeat("o", size)
 		for _, text := range []string{"", "0=", "0=AAAA", "0+AAAA", "0+" + strings.Repeat("A", 7900), "1-AAAA", "1+", "1+!"} {
 			if err := notify(knows.channel("t"), text); err != nil {

@@ -38,7 +38,7 @@ func (s *Store) some(ctx context.Context, c *pgx.Conn, known *memory, from, to [
 		if err := r.Scan(&key, &version, &value, &age); err != nil {
 			return err
 		}
-		found = append(found, register.Item{Key: string(key), Value: value, Version: storekit.Version(version), Age: storekit.Age(age)})
+		found = append(found, register.Item{Key: string(key), Value: value, Version: storekit.Version(version), Age: storekit.Micros(age)})
 		return nil
 	})
 	return found, err

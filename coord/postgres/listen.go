@@ -18,7 +18,7 @@ func (s *Store) Listen(ctx context.Context, name string, hear func([]byte)) (sto
 	if s.listener == nil {
 		return nil, register.ErrMute
 	}
-	if _, err = s.known.Memory(); err == nil {
+	if _, err = s.known.Current(); err == nil {
 		stop, err = s.listener.listen(ctx, name, hear)
 	}
 	return stop, s.table.failed(ctx, err, "listen to %q", name)

@@ -169,7 +169,7 @@ var errElsewhere = errors.New("the server is another one now")
 
 // serve listens on one connection until that fails.
 func (l *listener) serve(ctx context.Context) error {
-	known, err := l.known.Memory()
+	known, err := l.known.Current()
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (l *listener) serve(ctx context.Context) error {
 	}
 	defer hangUp(c)
 	for {
-		if now, err := l.known.Memory(); err == nil && now.id != known.id {
+		if now, err := l.known.Current(); err == nil && now.id != known.id {
 			return errElsewhere
 		}
 		if err := l.adjust(ctx, c, known); err != nil {
@@ -225,7 +225,7 @@ func (l *listener) ping(ctx context.Context, c *pgx.Conn, known *memory) error {
 	if err := c.QueryRow(ctx, "SELECT "+lsnSQL, l.plain).Scan(&lsn); err != nil {
 		return l.table.explain(err)
 	}
-	known.log.Saw(lsn)
+	known.reached.Saw(lsn)
 	return nil
 }
 
@@ -294,7 +294,7 @@ func (l *listener) hear(channel, text string) {
 	if t == nil {
 		return
 	}
-	mark, part, err := decode(text)
+	part, piece, err := decode(text)
 	half := t.half
 	t.half = nil
 	l.mu.Lock()
@@ -305,17 +305,17 @@ func (l *listener) hear(channel, text string) {
 			e.tell(note)
 		}
 	}
-	if half != nil && mark != secondHalf {
+	if half != nil && part != secondHalf {
 		tell(nil) // somebody else has said half a note
 	}
 	switch {
-	case err != nil || mark == secondHalf && half == nil:
+	case err != nil || part == secondHalf && half == nil:
 		tell(nil)
-	case mark == firstHalf:
-		t.half = part
-	case mark == secondHalf:
-		tell(append(half, part...))
+	case part == firstHalf:
+		t.half = piece
+	case part == secondHalf:
+		tell(append(half, piece...))
 	default:
-		tell(part)
+		tell(piece)
 	}
 }

@@ -22,20 +22,20 @@ import (
 // was put back to an earlier state shows by a log that has become shorter. The table has a row that says at which server its
 // memory began: a store that finds itself at another server changes the row, and gives it a number that never comes again.
 type memory struct {
-	id       string
-	server   string        // its identifier, and the time of its start if it does not wait for the disk
-	timeline string        // 8 hexadecimal digits, which grow
-	table    string        // its first row
-	stamp    int64         // 0 if the server is the one that the table was made at
-	age      time.Duration // since the row was last written, or the server was started
-	recorded string        // what the row says
-	settled  bool          // the schema has not been changed since the row was written
-	lsn      int64
-	pooled   bool
-	oid      int64         // the table's
-	exposed  bool          // others may create in the table's schema
-	log      driverkit.Max // how far the server's log is known to have come
-	started  atomic.Int64  // when the server was started last, us
+	id         string
+	server     string        // its identifier, and the time of its start if it does not wait for the disk
+	timeline   string        // 8 hexadecimal digits, which grow
+	identity   string        // of the table: its first row
+	edition    int64         // 0 if the server is the one that the table was made at
+	age        time.Duration // since the row was last written, or the server was started
+	recorded   string        // what the row says
+	sameSchema bool          // the schema has not been changed since the row was written
+	lsn        int64
+	pooled     bool
+	oid        int64         // the table's
+	exposed    bool          // others may create in the table's schema
+	reached    driverkit.Max // how far the server's log is known to have come
+	started    atomic.Int64  // when the server was started last, us
 }
 
 func (m *memory) ID() string         { return m.id }
@@ -55,7 +55,7 @@ var errOldPrimary = errors.New("this server was primary before the one that we k
 func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 	g, err := greet(ctx, c, s.plain)
 	if err == nil && !g.pooler {
-		err = prepare(ctx, c, s.plain)
+		err = setSession(ctx, c, s.plain)
 	}
 	if err != nil {
 		return nil, s.table.explain(err)
@@ -70,9 +70,9 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 	m := &memory{pooled: g.pooler, oid: at.oid, exposed: at.exposed}
 	var started int64
 	var first, recorded *string
-	var stamp, age *int64
+	var edition, age *int64
 	_, err = guard{table: s.table, oid: m.oid}.run(ctx, c, s.sql.look, nil, func(r pgx.Rows) error {
-		return r.Scan(&m.timeline, &m.lsn, &started, &first, &recorded, &stamp, &age, &m.settled)
+		return r.Scan(&m.timeline, &m.lsn, &started, &first, &recorded, &edition, &age, &m.sameSchema)
 	})
 	if err != nil {
 		return nil, s.table.explain(err)
@@ -87,26 +87,26 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 		m.server = fmt.Sprintf("%s, started %d", m.server, started)
 	}
 	if first != nil {
-		m.table = *first
+		m.identity = *first
 	}
 	if recorded != nil {
 		m.recorded = *recorded
 	}
-	if first != nil && !strings.HasPrefix(m.table, layout) {
+	if first != nil && !strings.HasPrefix(m.identity, layout) {
 		return nil, storekit.Denied("the table %s is of another version of turnwise, or not of turnwise: name another one with WithTable", s.table.quoted())
 	}
-	if stamp != nil {
-		m.stamp, m.age = *stamp, storekit.Since(*age)
+	if edition != nil {
+		m.edition, m.age = *edition, storekit.Since(*age)
 	}
 	if first != nil && recorded != nil {
-		m.id = fmt.Sprintf("%s/%d/%s/%x", m.here(), m.oid, strings.TrimPrefix(m.table, layout), uint64(m.stamp))
+		m.id = fmt.Sprintf("%s/%d/%s/%x", m.here(), m.oid, strings.TrimPrefix(m.identity, layout), uint64(m.edition))
 	}
 	return m, nil
 }
 
 // recognize refuses a connection that does not lead to the memory that we know.
 func (s *Store) recognize(ctx context.Context, c *pgx.Conn, known *memory) error {
-	before := known.log.Load()
+	before := known.reached.Load()
 	found, err := s.look(ctx, c)
 	switch {
 	case err != nil:
@@ -121,7 +121,7 @@ func (s *Store) recognize(ctx context.Context, c *pgx.Conn, known *memory) error
 	case found.id != known.id, found.recorded != known.here(), found.lsn < before:
 		return s.forgot(known, "is", found.id)
 	}
-	known.log.Saw(found.lsn)
+	known.reached.Saw(found.lsn)
 	known.started.Store(found.started.Load())
 	return nil
 }
@@ -168,19 +168,22 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 	return mem, err
 }
 
+// maxLooks is how often the server may be another one while it is looked at.
+const maxLooks = 100
+
 // remember looks, and writes down what is new.
 func (s *Store) remember(ctx context.Context, c *pgx.Conn, last *memory) (*memory, error) {
-	for range 100 {
+	for range maxLooks {
 		before := int64(0)
 		if last != nil {
-			before = last.log.Load()
+			before = last.reached.Load()
 		}
 		m, err := s.look(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		wentBack := m.lsn < before && last != nil && last.here() == m.here() && last.stamp == m.stamp
-		stamp := register.NewVersion()
+		wentBack := m.lsn < before && last != nil && last.here() == m.here() && last.edition == m.edition
+		edition := register.NewVersion()
 		write := func(sql string, args ...any) error {
 			_, err := s.run(ctx, c, m, sql, args, nil)
 			return err
@@ -189,18 +192,18 @@ func (s *Store) remember(ctx context.Context, c *pgx.Conn, last *memory) (*memor
 		case m.isBehind(last):
 			return nil, errOldPrimary
 		case m.id == "": // emptied
-			err = write(s.sql.refill, layout, storekit.Number(stamp))
-		case m.recorded == "" && m.stamp == 0: // nobody has used it yet
-			err = write(s.sql.remember, []byte(m.here()), int64(0), m.stamp, []byte(m.recorded))
+			err = write(s.sql.refill, layout, storekit.Number(edition))
+		case m.recorded == "" && m.edition == 0: // nobody has used it yet
+			err = write(s.sql.remember, []byte(m.here()), int64(0), m.edition, []byte(m.recorded))
 		case m.recorded != m.here(), wentBack:
 			s.Log.Warn("postgres: the server is not what it was when the table was made, or its log was longer before", "was", m.recorded, "is", m.here())
-			err = write(s.sql.remember, []byte(m.here()), storekit.Number(stamp), m.stamp, []byte(m.recorded))
-		case !m.settled: // it may have had another name for a while
-			err = write(s.sql.settle)
+			err = write(s.sql.remember, []byte(m.here()), storekit.Number(edition), m.edition, []byte(m.recorded))
+		case !m.sameSchema: // it may have had another name for a while
+			err = write(s.sql.acceptSchema)
 		default:
-			m.log.Saw(m.lsn)
+			m.reached.Saw(m.lsn)
 			if last != nil && last.id == m.id {
-				last.log.Saw(m.lsn)
+				last.reached.Saw(m.lsn)
 				last.started.Store(m.started.Load())
 			}
 			return m, nil

@@ -14,12 +14,12 @@ func FuzzNotes(f *testing.F) {
 	for _, said := range []string{"", "=", "0=YQ", "0+YQ", "0+YQ\n1-YQ", "1-YQ", "0=*", "+\n+\n-", strings.Repeat("0+YWFh\n", 100), "\x00=\xff"} {
 		f.Add(said, []byte("a note"))
 	}
-	f.Add("0+YQ", bytes.Repeat([]byte{0xff}, piece+1))
+	f.Add("0+YQ", bytes.Repeat([]byte{0xff}, maxPiece+1))
 	f.Fuzz(func(t *testing.T, said string, note []byte) {
 		var heard [][]byte
 		l := &listener{channels: map[string]*topic{}}
 		ours := &topic{ears: []*ear{{hear: func(text []byte) { heard = append(heard, text) }}}}
-		m := &memory{table: "1"}
+		m := &memory{identity: "1"}
 		channel := m.channel("a")
 		l.channels[channel] = ours
 		say := func() {
@@ -27,7 +27,7 @@ func FuzzNotes(f *testing.F) {
 				l.hear(channel, text)
 			}
 		}
-		if len(note) == 0 || len(note) > 2*piece {
+		if len(note) == 0 || len(note) > 2*maxPiece {
 			return
 		}
 		say()

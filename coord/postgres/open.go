@@ -70,7 +70,7 @@ func open(ctx context.Context, cfg *pgxpool.Config, c config) (*Store, error) {
 	if !s.polling {
 		steps = append(steps, func(ctx context.Context) error { return s.beginListening(ctx, direct) })
 	}
-	if err := pkg.Open(ctx, where(cfg.ConnConfig), s.Log, steps...); err != nil {
+	if err := pkg.TakeSteps(ctx, where(cfg.ConnConfig), s.Log, steps...); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -111,19 +111,19 @@ func (s *Store) meet(ctx context.Context, cfg *pgxpool.Config) error {
 		return fmt.Errorf("%w: %w", driver.ErrDenied, err)
 	case err != nil:
 		return s.table.explain(err)
-	case met.version < oldest:
-		return storekit.Denied("the server's version is %d, and we need %d or newer", met.version/10000, oldest/10000)
+	case met.version < oldestVersion:
+		return storekit.Denied("the server's version is %d, and we need %d or newer", met.version/10000, oldestVersion/10000)
 	}
 	s.pooler = met.pooler
 	if !met.fsync {
 		s.Log.Warn("postgres: the server runs with fsync=off: after a restart it counts as having forgotten")
 	}
 	if !s.pooler {
-		if err := prepare(ctx, c, s.plain); err != nil {
+		if err := setSession(ctx, c, s.plain); err != nil {
 			return s.table.explain(err)
 		}
 	}
-	at, err := s.table.prepare(ctx, c, s.owner)
+	at, err := s.table.ensure(ctx, c, s.owner)
 	if err == nil && at.exposed {
 		s.Log.Warn("postgres: others may make tables in the schema, so each request is a transaction that makes sure of ours: "+
 			"REVOKE CREATE ON SCHEMA from them", "schema", s.table[0])
@@ -131,5 +131,5 @@ func (s *Store) meet(ctx context.Context, cfg *pgxpool.Config) error {
 	return err
 }
 
-// oldest is the first version with gen_random_uuid.
-const oldest = 130000
+// oldestVersion is the first version with gen_random_uuid.
+const oldestVersion = 130000

@@ -47,7 +47,7 @@ func WithOwner(role string) Option { return func(c *config) { c.owner = role } }
 func WithConnections(n int) Option { return func(c *config) { c.conns = int32(min(max(n, 1), 1000)) } }
 
 // WithListenURL sets where to listen for notes, if that is not where the requests go. Name the primary itself if the
-// requests go through a pooler in transaction mode, which drops notes.
+// requests go through a pooler in transaction mode, which loses notes.
 func WithListenURL(url string) Option { return func(c *config) { c.listenURL = url } }
 
 // WithPolling makes the store tell of nothing, so that waiters poll. It needs one connection less.

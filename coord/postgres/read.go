@@ -28,7 +28,7 @@ func (s *Store) content(ctx context.Context, c *pgx.Conn, known *memory, sql, ke
 		if err := r.Scan(&version, &cur.Value, &age, &clock, &reserved); err != nil {
 			return err
 		}
-		cur.Version, cur.Age, cur.Clock = storekit.Version(version), storekit.Age(age), storekit.Age(clock)
+		cur.Version, cur.Age, cur.Clock = storekit.Version(version), storekit.Micros(age), storekit.Micros(clock)
 		return nil
 	})
 	return cur, reserved, err
@@ -38,9 +38,9 @@ func (s *Store) content(ctx context.Context, c *pgx.Conn, known *memory, sql, ke
 func (s *Store) confirm(ctx context.Context, c *pgx.Conn, known *memory) error {
 	found := false
 	_, err := s.run(ctx, c, known, s.sql.first, nil, func(r pgx.Rows) error {
-		var table string
-		err := r.Scan(&table)
-		found = table == known.table
+		var identity string
+		err := r.Scan(&identity)
+		found = identity == known.identity
 		return err
 	})
 	if err == nil && !found {

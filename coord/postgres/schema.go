@@ -67,9 +67,9 @@ func (t table) schema() string {
 	return strings.NewReplacer("{table}", t.quoted(), "{name}", name, "{layout}", layout).Replace(schemaSQL)
 }
 
-// prepare makes the table if it is not there, and refuses one that would not keep what is put into it, or that a stranger may
+// ensure makes the table if it is not there, and refuses one that would not keep what is put into it, or that a stranger may
 // have attached something to.
-func (t table) prepare(ctx context.Context, c *pgx.Conn, owner string) (*inspection, error) {
+func (t table) ensure(ctx context.Context, c *pgx.Conn, owner string) (*inspection, error) {
 	at, err := t.inspect(ctx, c, owner)
 	if err != nil || at != nil {
 		return at, err

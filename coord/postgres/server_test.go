@@ -103,7 +103,7 @@ func ofAReader(t testing.TB, url, name string) (knows *memory, notify func(chann
 	c := dialed(t, storecheck.As(t, url, role, "loud", ""))
 	t.Cleanup(func() { c.Close(context.Background()) })
 	reads := &memory{}
-	if err := c.QueryRow(within(t, 30*time.Second), statementsFor(table).first).Scan(&reads.table); err != nil {
+	if err := c.QueryRow(within(t, 30*time.Second), statementsFor(table).first).Scan(&reads.identity); err != nil {
 		t.Fatal(err)
 	}
 	var one sync.Mutex

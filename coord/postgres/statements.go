@@ -14,7 +14,7 @@ const schemaChange = `(SELECT n.xmin::text::bigint FROM pg_class c JOIN pg_names
 // statements are what a store sends, with the table's name in them.
 type statements struct {
 	look, remember, refill   string
-	settle                   string
+	acceptSchema             string
 	read, list, first        string
 	update, insert, remove   string // swaps without notes
 	updateAndClock           string // which says what the clock says
@@ -33,7 +33,7 @@ type statements struct {
 //
 // As long as a row is reserved, only the client that reserved it may swap it.
 //
-// Functions, operators and types need no schema here: search_path is pg_catalog, by prepare or by guard.run.
+// Functions, operators and types need no schema here: search_path is pg_catalog, by setSession or by guard.run.
 func statementsFor(t table) statements {
 	const (
 		// A reservation that seems to last longer than any does was made before the clock was set back.
@@ -62,7 +62,7 @@ func statementsFor(t table) statements {
 			FROM (SELECT) AS always LEFT JOIN {t} m ON m.key = decode('00', 'hex')`),
 		remember: fill(`UPDATE {t} SET value = $1::bytea, version = $2::bigint, since = clock_timestamp()
 			WHERE key = decode('00', 'hex') AND version = $3::bigint AND value = $4::bytea`),
-		settle: fill(`UPDATE {t} AS m SET since = clock_timestamp(), reserved_by = ` + schemaChange + ` WHERE m.key = decode('00', 'hex')`),
+		acceptSchema: fill(`UPDATE {t} AS m SET since = clock_timestamp(), reserved_by = ` + schemaChange + ` WHERE m.key = decode('00', 'hex')`),
 		refill: fill(`INSERT INTO {t} (key, version, value) VALUES (''::bytea, 0, convert_to($1::text || gen_random_uuid(), 'UTF8')),
 			(decode('00', 'hex'), $2::bigint, ''::bytea) ON CONFLICT DO NOTHING`),
 

@@ -54,7 +54,7 @@ const customKey = "turnwise memory"
 // with runs do on a connection to the server that we know. A connection is looked at when it is new, and again when the
 // memory has changed.
 func (s *Store) with(ctx context.Context, do func(c *pgx.Conn, known *memory) error) error {
-	known, err := s.known.Memory()
+	known, err := s.known.Current()
 	if err != nil {
 		return err
 	}

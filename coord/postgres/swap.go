@@ -42,7 +42,7 @@ func (s *Store) swapSQL(w *register.Swap, known *memory) (sql string, args []any
 			sql, args = s.sql.mereNotes, []any{key}
 		}
 	case w.Old.IsZero():
-		sql, args = either(tell, s.sql.insertAndTell, s.sql.insert), []any{key, next, value, known.table}
+		sql, args = either(tell, s.sql.insertAndTell, s.sql.insert), []any{key, next, value, known.identity}
 	case w.Next.IsZero():
 		sql, args = either(tell, s.sql.removeAndTell, s.sql.remove), []any{key, old, by}
 	default:
@@ -72,7 +72,7 @@ func (s *Store) swap(ctx context.Context, c *pgx.Conn, known *memory, w *registe
 			scan = func(r pgx.Rows) error {
 				var clock int64
 				err := r.Scan(&clock)
-				now.Clock = storekit.Age(clock)
+				now.Clock = storekit.Micros(clock)
 				return err
 			}
 		}

@@ -33,14 +33,14 @@ type vetted struct {
 }
 
 const (
-	maxRow     = 2*(32<<20) + 1<<20 // a line as hexadecimal digits, and what stands beside it
-	maxRows    = 512 << 20          // a page of registers
-	maxOther   = 1 << 20            // a message that is no row, and all before somebody is let in
-	maxNames   = 256
-	maxSetting = 16 << 10 // a parameter and its name: the library keeps them
-	maxNameLen = 256
-	maxText    = 4 << 10   // a challenge
-	maxRounds  = 1_000_000 // of SCRAM: some seconds at most. A server has 4096 unless it is told otherwise
+	maxRow      = 2*(32<<20) + 1<<20 // a line as hexadecimal digits, and what stands beside it
+	maxRowBytes = 512 << 20          // a page of registers
+	maxOther    = 1 << 20            // a message that is no row, and all before somebody is let in
+	maxNames    = 256
+	maxSetting  = 16 << 10 // a parameter and its name: the library keeps them
+	maxNameLen  = 256
+	maxText     = 4 << 10   // a challenge
+	maxRounds   = 1_000_000 // of SCRAM: some seconds at most. A server has 4096 unless it is told otherwise
 )
 
 // vet has the connections of a configuration vetted.
@@ -119,8 +119,8 @@ func (v *vetted) begins() {
 		v.err = fmt.Errorf("the server announces a message (%q) of %d bytes, and %d are the most", v.header[0], length, most)
 	case v.before > maxOther:
 		v.err = fmt.Errorf("the server says more than %d bytes before it lets anybody in", maxOther)
-	case v.rows > maxRows:
-		v.err = fmt.Errorf("the server answers with more than %d bytes", maxRows)
+	case v.rows > maxRowBytes:
+		v.err = fmt.Errorf("the server answers with more than %d bytes", maxRowBytes)
 	case length == 0:
 		v.ended()
 	}

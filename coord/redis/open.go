@@ -36,7 +36,7 @@ func openAt(ctx context.Context, address string, c config) (*Store, error) {
 		return nil, err
 	}
 	var s *Store
-	if err := pkg.Open(ctx, at.Name, c.Log, func(ctx context.Context) (err error) {
+	if err := pkg.TakeSteps(ctx, at.Name, c.Log, func(ctx context.Context) (err error) {
 		s, err = open(ctx, at)
 		return server.AtOpening(err)
 	}); err != nil {

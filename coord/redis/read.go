@@ -39,8 +39,8 @@ func item(key string, reply rueidis.RedisMessage) (register.Item, error) {
 	if err != nil {
 		return register.Item{}, err
 	}
-	it, err := parse(key, text, server.Age(parts[1]))
-	it.Clock = server.Age(parts[2])
+	it, err := parse(key, text, server.Micros(parts[1]))
+	it.Clock = server.Micros(parts[2])
 	return it, err
 }
 

@@ -36,12 +36,12 @@ func (s *Store) swap(ctx context.Context, w register.Swap) (register.Item, error
 		now.Value, now.Version = w.Value, w.Next
 	}
 	if reply.IsInt64() { // swapped just now
-		now.Clock = server.Age(reply)
+		now.Clock = server.Micros(reply)
 		return now, nil
 	}
 	parts, err := reply.ToArray()
 	if err == nil && len(parts) == 1 { // an earlier try was applied
-		now.Age = server.Age(parts[0])
+		now.Age = server.Micros(parts[0])
 		return now, nil
 	}
 	it, err := item(w.Key, reply)

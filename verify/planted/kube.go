@@ -32,7 +32,7 @@ var kube = []Bug{
 		"coord/kube/read.go", `if at.uid == before.uid && isEarlier(`, `if at.uid == before.uid && false && isEarlier(`,
 		testsKube("TestWhoHasSeenMoreThanTheBackupNotices/with_raised_revisions")),
 	one("kube: the mark of a memory that is over stays",
-		"coord/kube/memory.go", `last.uid == uid && last.lost.Load():`, `last.uid == uid && last.lost.Load() && false:`,
+		"coord/kube/memory.go", `last.uid == uid && last.wentBack.Load():`, `last.uid == uid && last.wentBack.Load() && false:`,
 		testsKube("TestWhoHasSeenMoreThanTheBackupNotices/as_it_was")),
 	one("kube: a copy of a lease is a register",
 		"coord/kube/list.go", `case l.Metadata.Name != s.nameOf(it.Key):`, `case it.Key == "":`, testsKube("TestACopyOfALeaseIsNoRegister/fake")),

@@ -29,11 +29,11 @@ var nats = []Bug{
 		"coord/nats/memory.go", `	if string(got) != string(made) {`, `	if got == nil && made == nil {`, testsIn("coord/nats", "TestAMessageThatHasGoneIsNoEmptyRegister")),
 	one("nats: notes that do not fit are not told at all",
 		"coord/nats/notes.go", `	if err != nil { // too many, or a stranger's
-		a.lost()
+		a.missed()
 `, `	if err != nil {
 `, testsIn("coord/nats", "TestNotesThatAreTooManyAreSaidToBeLost")),
 	one("nats: nobody is told what was not heard without a connection",
-		"coord/nats/conn.go", `		s.ears.lost() // what was told while there was no connection
+		"coord/nats/conn.go", `		s.ears.missed() // what was told while there was no connection
 `, ``, testsIn("coord/nats", "TestWhatIsToldWhileThereIsNoConnectionIsSaidToBeLost")),
 	one("nats: a server of a cluster will do",
 		"coord/nats/conn.go", `	case cluster != "":`, `	case cluster == "-":`,

@@ -4,9 +4,9 @@ package planted
 var stores = []Bug{
 	one("postgres: half a note goes before whatever comes next",
 		"coord/postgres/listener.go", `	default:
-		tell(part)
+		tell(piece)
 `, `	default:
-		tell(append(half, part...))
+		tell(append(half, piece...))
 `, testsIn("coord/postgres", "TestHalfANoteOfAStrangersHidesNone")),
 	one("postgres: whose a table is does not matter",
 		"coord/postgres/trust.go", `case !trusted:`, `case !trusted && false:`, testsIn("coord/postgres", "TestAStrangerWhoMayCreateInTheSchema")),
@@ -59,7 +59,7 @@ var stores = []Bug{
 	one("redis: sentinels are asked in clear, whatever the master is",
 		"coord/redis/internal/server/address.go", "\t\toption.Sentinel.TLSConfig = option.TLSConfig", "\t\t_ = option", testsIn("coord/redis", "TestASentinelHasToShowACertificate")),
 	one("postgres: it does not matter that the schema was renamed",
-		"coord/postgres/memory.go", `case !m.settled:`, `case false:`, testsIn("coord/postgres", "TestAStrangerWhoRenamesHisSchema")),
+		"coord/postgres/memory.go", `case !m.sameSchema:`, `case false:`, testsIn("coord/postgres", "TestAStrangerWhoRenamesHisSchema")),
 	one("redis: it does not matter that databases were exchanged",
 		"coord/redis/internal/server/scripts.go", `if swaps ~= (samerun`, `if false and (samerun`, testsIn("coord/redis", "TestAStrangerWhoMayWriteOtherKeysLetsNobodyIn")),
 	one("sqlfence: whose a table is does not matter",

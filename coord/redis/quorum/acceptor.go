@@ -61,7 +61,7 @@ func (s *seat) take(m server.Memory) { s.memory.Store(&m) }
 func (s *seat) leave()               { s.memory.Store(nil) }
 func (s *seat) isTaken() bool        { return s.memory.Load() != nil }
 
-func (s *seat) Memory() (m server.Memory, err error) {
+func (s *seat) Current() (m server.Memory, err error) {
 	if p := s.memory.Load(); p != nil {
 		return *p, nil
 	}
@@ -312,7 +312,7 @@ func parseVote(reply rueidis.RedisMessage) (v vote, err error) {
 	if err == nil {
 		v.accepted, err = parseAccepted(text)
 	}
-	v.accepted.age = server.Age(parts[1])
+	v.accepted.age = server.Micros(parts[1])
 	return v, err
 }
 

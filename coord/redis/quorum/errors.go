@@ -36,9 +36,9 @@ var (
 	errOpen    = errors.New("it was swapped again and again meanwhile, and it is open whether it was applied")
 )
 
-// together joins errors in one line. A class that says that trying again would not help counts only if all have it: the others may
+// joinErrors joins errors in one line. A class that says that trying again would not help counts only if all have it: the others may
 // pass, and leave a majority.
-func together(all []error) error {
+func joinErrors(all []error) error {
 	var texts []string
 	for _, err := range all {
 		texts = append(texts, err.Error())

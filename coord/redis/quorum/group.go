@@ -123,7 +123,7 @@ func (q *Store) assemble(ctx context.Context) error {
 	silent := nonVoters(all)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %w", err, together(silent))
+		return fmt.Errorf("%w: %w", err, joinErrors(silent))
 	case !slices.ContainsFunc(all, func(m member) bool { return m.err != nil || m.roster != nil }):
 		return q.found(ctx, all)
 	}
@@ -132,7 +132,7 @@ func (q *Store) assemble(ctx context.Context) error {
 			return storekit.Denied("they are of a group of %d servers, and %d are named: name more than half of them, and better all", len(m.roster.seats), len(q.all))
 		}
 	}
-	return fmt.Errorf("%d of %d can vote: %w", len(all)-len(silent), len(q.all), together(silent))
+	return fmt.Errorf("%d of %d can vote: %w", len(all)-len(silent), len(q.all), joinErrors(silent))
 }
 
 // compare says which servers are named and have no say, or the other way round.
@@ -247,7 +247,7 @@ func (q *Store) follow(ctx context.Context, was *roster) error {
 	r := rosterOf(all)
 	switch {
 	case r == nil && err == nil:
-		return fmt.Errorf("%w: %w", errMoved, together(nonVoters(all)))
+		return fmt.Errorf("%w: %w", errMoved, joinErrors(nonVoters(all)))
 	case r == nil:
 		return err
 	case r.group != was.group:
@@ -273,7 +273,7 @@ func (q *Store) seat(m member) {
 		return
 	}
 	for _, a := range q.all {
-		if other, err := a.seat.Memory(); a != m.acceptor && err == nil && other.ID() == m.memory.ID() {
+		if other, err := a.seat.Current(); a != m.acceptor && err == nil && other.ID() == m.memory.ID() {
 			m.seat.leave()
 			if m.seat.twin != a {
 				m.seat.twin = a

@@ -90,5 +90,5 @@ func (q *Store) dumpIn(ctx context.Context, r *roster, prefix string, all bool) 
 	if moved {
 		return nil, errMoved
 	}
-	return nil, together(failed)
+	return nil, joinErrors(failed)
 }

@@ -64,7 +64,7 @@ func (q *Store) listen(ctx context.Context, topic string, hear func([]byte)) (st
 		return stop, nil
 	}
 	stop()
-	return nil, together(failed)
+	return nil, joinErrors(failed)
 }
 
 // hearOne listens to one acceptor until life ends, and tries again if that fails: one that is away for an hour must count

@@ -26,7 +26,7 @@ func (q *Store) recall(ctx context.Context) (register.Memory, error) {
 		if err == nil {
 			err = errors.New("no majority votes")
 		}
-		return register.Memory{}, fmt.Errorf("%w: %w", err, together(nonVoters(all)))
+		return register.Memory{}, fmt.Errorf("%w: %w", err, joinErrors(nonVoters(all)))
 	}
 	m := register.Memory{ID: r.group, For: lasts(all, r)}
 	if m.For < time.Hour && len(all) < len(q.all) {

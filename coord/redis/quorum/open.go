@@ -56,7 +56,7 @@ func (q *Store) open(ctx context.Context, addresses []string, c server.Config) e
 		}
 		q.all = append(q.all, a)
 	}
-	return pkg.Open(ctx, "a quorum", c.Log, func(ctx context.Context) error { return server.AtOpening(q.assemble(ctx)) })
+	return pkg.TakeSteps(ctx, "a quorum", c.Log, func(ctx context.Context) error { return server.AtOpening(q.assemble(ctx)) })
 }
 
 func newStore(c server.Config) *Store {

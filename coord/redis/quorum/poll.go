@@ -68,7 +68,7 @@ func (q *Store) pollIn(ctx context.Context, r *roster, ask func(ctx context.Cont
 	if t.refused > 0 && t.of-len(t.failed) >= r.majority() {
 		return t, errRefused
 	}
-	return t, fmt.Errorf("%d of %d do not vote: %w", len(t.failed), t.of, together(t.failed))
+	return t, fmt.Errorf("%d of %d do not vote: %w", len(t.failed), t.of, joinErrors(t.failed))
 }
 
 // askOne asks one acceptor. It does not end with the caller's ctx: what one acceptor has, all should have.

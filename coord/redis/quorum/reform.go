@@ -64,7 +64,7 @@ func (q *Store) takeSteps(ctx context.Context, plan func(*roster, []member) (*ro
 		if r == nil {
 			// Nobody knows all that counted, so nothing can be given back.
 			return fmt.Errorf("no majority votes: if the others have forgotten, too, empty all of them, and the next to open them founds the group anew: %w",
-				together(nonVoters(all)))
+				joinErrors(nonVoters(all)))
 		}
 		if err := twins(all); err != nil {
 			return err
@@ -158,7 +158,7 @@ func (q *Store) reforms(r *roster, all []member) (*roster, error) {
 	case len(strange) == 0:
 		return nil, nil
 	case silent > 0:
-		return nil, fmt.Errorf("all that are named have to answer: %w", together(nonVoters(all)))
+		return nil, fmt.Errorf("all that are named have to answer: %w", joinErrors(nonVoters(all)))
 	}
 	m, away := strange[0], ""
 	for _, l := range r.seats {
@@ -188,7 +188,7 @@ func affordable(r, next *roster, all []member) (*roster, error) {
 		}
 	}
 	if votes < next.majority() {
-		return nil, fmt.Errorf("%d of %d would vote: bring the others back first: %w", votes, len(next.seats), together(nonVoters(all)))
+		return nil, fmt.Errorf("%d of %d would vote: bring the others back first: %w", votes, len(next.seats), joinErrors(nonVoters(all)))
 	}
 	return next, nil
 }
@@ -243,7 +243,7 @@ func (q *Store) enact(ctx context.Context, r, next *roster, all []member) error 
 		}
 	}
 	if told < r.majority() {
-		return fmt.Errorf("%d of %d have taken the next roster: %w", told, len(r.seats), together(errs))
+		return fmt.Errorf("%d of %d have taken the next roster: %w", told, len(r.seats), joinErrors(errs))
 	}
 	q.log.Info("redis/quorum: the group has a new roster", "group", next.group, "term", next.term, "servers", next.addresses())
 	return nil

@@ -39,11 +39,11 @@ func (p Package) checkStrength(store register.Store, s Settings) error {
 	return nil
 }
 
-// Open takes the steps by which a store is opened, one after the other. Each is tried again until it succeeds, unless its
+// TakeSteps takes the steps by which a store is opened, one after the other. Each is tried again until it succeeds, unless its
 // error is driver.ErrDenied, driver.ErrMissing or coord.ErrInvalid. The tries end with ctx, or after driverkit.ConnectFor if ctx has no
 // deadline. The error names the address, which must be free of secrets, and has a class: if it is no other, it is
 // coord.ErrUnavailable.
-func (p Package) Open(ctx context.Context, address string, log *slog.Logger, steps ...func(context.Context) error) error {
+func (p Package) TakeSteps(ctx context.Context, address string, log *slog.Logger, steps ...func(context.Context) error) error {
 	ctx, cancel := driverkit.BoundConnect(ctx)
 	defer cancel()
 	for _, step := range steps {

@@ -11,7 +11,7 @@
 //
 //	options.go        Package: what errors begin with. Settings, which a configuration embeds; Configure applies options and checks
 //	connect.go        Connect: the strength that is asked for, then Open, then the client. Settings.Driver is for New
-//	open.go           Package.Open: steps, each tried again until it succeeds, is refused, or time is up
+//	open.go           Package.TakeSteps: steps, each tried again until it succeeds, is refused, or time is up
 //	store.go          Known: which memory the store goes by. Pool: its connections, if no library has one. With: both. ErrClosed
 //	read.go swap.go   Query and Change: when to try again at once. Outcome: what came of a swap that has changed nothing
 //	                  Seen: what was seen last of each register. Expected: a swap that goes by that

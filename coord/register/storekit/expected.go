@@ -6,22 +6,24 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Expected swaps registers where the server makes a change only if what it replaces is what the store expects: At says what that
-// is, such as the number of a write.
+// Expected swaps a register where the server makes a change only if what it replaces is what the store expects. At says what that
+// is, such as the number of a write. The zero At expects that nothing was ever there.
 type Expected[At any] struct {
-	Look   func() (register.Item, At, error)   // what stands there
-	Change func(at At) (register.Item, error)  // replaces that
-	Stale  func(refused error) (mistaken bool) // whether it was refused since something else stands there
+	Look   func() (register.Item, At, error)  // what stands there
+	Change func(at At) (register.Item, error) // replaces what stands at that
+	Stale  func(err error) bool               // whether Change was refused since something else stands there
 }
 
 // errUnsteady says that others write to a register again and again, and swap nothing.
 var errUnsteady = errors.New("it changes all the time, though nobody swaps the register: what else writes to it?")
 
-// Swap changes what was seen last, and looks if that is not there any more, or if it was not seen to be what is to be replaced.
+// Swap changes what was seen last. It looks first unless that is sure to be what is to be replaced, and looks again if it is not there
+// any more.
 // A swap that changes nothing asks nobody who would check the guess, so it looks as well.
-func (e Expected[At]) Swap(w *register.Swap, last At, seen bool) (register.Item, error) {
+func (e Expected[At]) Swap(w *register.Swap, last At, sure bool) (register.Item, error) {
 	changesNothing := w.Old == w.Next && len(w.Notes) == 0
-	at, sure := last, seen && !changesNothing
+	at := last
+	sure = sure && !changesNothing
 	for range maxTries {
 		if !sure {
 			cur, found, err := e.Look()

@@ -8,26 +8,42 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// A Memory is one stretch of time in which a server has forgotten nothing, as a store has found it.
-type Memory interface {
+// Found is one stretch of time in which a server has forgotten nothing, as a store has found it.
+type Found interface {
 	comparable
 	ID() string         // as register.Memory has it
 	For() time.Duration // likewise
 }
 
 // Known is the memory that a store goes by: from Recall to Forget. Make it with NewKnown.
-type Known[M Memory] struct {
-	memory atomic.Pointer[M]
-	turn   chan struct{} // held by whoever uses what follows
-	last   *M
-	since  time.Time // when another memory was noticed; zero: never
+type Known[M Found] struct {
+	memory  atomic.Pointer[M]
+	looking Looking // for whoever uses what follows
+	last    *M
+	since   time.Time // when another memory was noticed; zero: never
+}
+
+// Looking lets one caller look at a time. Make it with NewLooking.
+type Looking chan struct{}
+
+// NewLooking returns a Looking that nobody is at.
+func NewLooking() Looking { return make(Looking, 1) }
+
+// Begin waits until nobody else looks, or until ctx ends. Call done afterwards.
+func (l Looking) Begin(ctx context.Context) (done func(), err error) {
+	select {
+	case l <- struct{}{}:
+		return func() { <-l }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // NewKnown returns a Known that knows of no memory yet.
-func NewKnown[M Memory]() *Known[M] { return &Known[M]{turn: make(chan struct{}, 1)} }
+func NewKnown[M Found]() *Known[M] { return &Known[M]{looking: NewLooking()} }
 
-// Memory returns the memory that the store goes by, or register.ErrForgot if there is none.
-func (k *Known[M]) Memory() (m M, err error) {
+// Current returns the memory that the store goes by, or register.ErrForgot if there is none.
+func (k *Known[M]) Current() (m M, err error) {
 	if p := k.memory.Load(); p != nil {
 		return *p, nil
 	}
@@ -41,18 +57,18 @@ func (k *Known[M]) Forget(m M) bool {
 	return p != nil && *p == m && k.memory.CompareAndSwap(p, nil)
 }
 
-// Recall has look find out which memory the server has, and goes by that from now on. look gets what Recall found last, or
-// the zero M. If the ID is still the same, that one is kept, and look has to put into it what is new. One look runs at a
-// time.
+// Recall has look find out which memory the server has, and goes by that from now on. look gets what it found the last time, or
+// the zero M. As long as the ID is the same, the store goes on with that one, so look writes into it what it has learned. One look
+// runs at a time.
 //
-// If it is another memory, some have not noticed yet, so it counts as having begun just now at the earliest.
+// Once a look has found another memory than the one before, others may not have noticed yet. So from then on the memory counts as
+// no older than the time since.
 func (k *Known[M]) Recall(ctx context.Context, look func(last M) (M, error)) (register.Memory, error) {
-	select {
-	case k.turn <- struct{}{}:
-		defer func() { <-k.turn }()
-	case <-ctx.Done():
-		return register.Memory{}, ctx.Err()
+	done, err := k.looking.Begin(ctx)
+	if err != nil {
+		return register.Memory{}, err
 	}
+	defer done()
 	var last M
 	if k.last != nil {
 		last = *k.last

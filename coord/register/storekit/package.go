@@ -32,10 +32,15 @@ func (p Package) Failed(ctx context.Context, err error, format string, args ...a
 
 // Unopened says what could not be opened, in one line. An error that has no class yet means that the service is out of reach.
 func (p Package) Unopened(address string, err error) error {
-	if !IsLasting(err) {
-		err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
+	return OneLine(fmt.Errorf("turnwise: %s: open %s: %w", p, address, Classed(err)))
+}
+
+// Classed returns an error of opening a store that has a class: if it has none, it is coord.ErrUnavailable.
+func Classed(err error) error {
+	if IsLasting(err) {
+		return err
 	}
-	return OneLine(fmt.Errorf("turnwise: %s: open %s: %w", p, address, err))
+	return fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
 }
 
 // IsLasting reports whether an error of opening a store has a class that says that trying again would not help.

@@ -22,8 +22,8 @@ type Conn interface {
 // Pool has the connections of a store. Unlike that of database/sql it never sends anything again on another connection
 // unnoticed, and a connection can say which memory it was seen to lead to.
 type Pool[C Conn] struct {
-	dial   func(context.Context) (C, error)
-	places chan struct{} // one for each connection that is in use
+	dial  func(context.Context) (C, error)
+	slots chan struct{} // one for each connection that is in use
 
 	mu     sync.Mutex
 	idle   []C
@@ -32,7 +32,7 @@ type Pool[C Conn] struct {
 
 // NewPool returns a pool of at most size connections.
 func NewPool[C Conn](size int, dial func(context.Context) (C, error)) *Pool[C] {
-	return &Pool[C]{dial: dial, places: make(chan struct{}, size)}
+	return &Pool[C]{dial: dial, slots: make(chan struct{}, size)}
 }
 
 // Do calls do with a connection that nobody else uses meanwhile. If that breaks the connection, all that are idle are
@@ -55,12 +55,12 @@ func (p *Pool[C]) get(ctx context.Context) (c C, err error) {
 		return c, err
 	}
 	select {
-	case p.places <- struct{}{}:
+	case p.slots <- struct{}{}:
 	case <-ctx.Done():
 		return c, ctx.Err()
 	}
 	if c, err = p.choose(ctx); err != nil {
-		<-p.places
+		<-p.slots
 	}
 	return c, err
 }
@@ -109,13 +109,13 @@ func (p *Pool[C]) put(c C) {
 	if !keep {
 		c.HangUp()
 	}
-	<-p.places
+	<-p.slots
 }
 
 // With calls do with a connection of the pool that leads to the memory that the store goes by: recognize is asked about each before
 // it is used, and remembers what it has found.
-func With[C Conn, M Memory](ctx context.Context, p *Pool[C], k *Known[M], recognize func(context.Context, C, M) error, do func(C, M) error) error {
-	known, err := k.Memory()
+func With[C Conn, M Found](ctx context.Context, p *Pool[C], k *Known[M], recognize func(context.Context, C, M) error, do func(C, M) error) error {
+	known, err := k.Current()
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func Version(n int64) (v register.Version) {
 }
 
 // Age returns an age in microseconds. It is never negative, even if the server's clock was set back.
-func Age(us int64) time.Duration { return max(Since(us), 0) }
+func Micros(us int64) time.Duration { return max(Since(us), 0) }
 
 // Since returns what a server's clock says of the time between two moments, in microseconds. It is negative if the clock was set
 // back in between.

@@ -19,11 +19,11 @@ func (s *Seen[At]) Of(key string) At {
 	return s.all[key]
 }
 
-// Note takes in what was seen.
-func (s *Seen[At]) Note(key string, at At) { s.NoteIf(key, at, func(At) bool { return true }) }
+// Put takes in what was seen.
+func (s *Seen[At]) Put(key string, at At) { s.PutIf(key, at, func(At) bool { return true }) }
 
-// NoteIf takes it in unless counts says, of what was noted last, that this is older.
-func (s *Seen[At]) NoteIf(key string, at At, counts func(last At) bool) {
+// PutIf takes it in unless counts says, of what was noted last, that this is older.
+func (s *Seen[At]) PutIf(key string, at At, counts func(last At) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !counts(s.all[key]) {

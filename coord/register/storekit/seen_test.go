@@ -16,27 +16,27 @@ func TestWhatWasSeenLastIsRemembered(t *testing.T) {
 	var seen storekit.Seen[int]
 	assert.Zero(t, seen.Of("k"))
 	seen.Forget("k")
-	seen.Note("k", 5)
-	seen.Note("l", 7)
-	seen.NoteIf("k", 4, func(last int) bool { return 4 >= last })
+	seen.Put("k", 5)
+	seen.Put("l", 7)
+	seen.PutIf("k", 4, func(last int) bool { return 4 >= last })
 	assert.Equal(t, 5, seen.Of("k"), "what was overtaken counts for nothing")
-	seen.NoteIf("k", 6, func(last int) bool { return 6 >= last })
+	seen.PutIf("k", 6, func(last int) bool { return 6 >= last })
 	assert.Equal(t, 6, seen.Of("k"))
 	seen.Forget("k")
 	assert.Equal(t, [2]int{0, 7}, [2]int{seen.Of("k"), seen.Of("l")})
 	seen.Clear()
 	assert.Zero(t, seen.Of("l"))
-	seen.Note("k", 8)
+	seen.Put("k", 8)
 	assert.Equal(t, 8, seen.Of("k"))
 }
 
 func TestNotMoreThanABoundIsRemembered(t *testing.T) {
 	var seen storekit.Seen[int]
 	for i := 1; i <= 4096; i++ {
-		seen.Note(fmt.Sprint(i), i)
+		seen.Put(fmt.Sprint(i), i)
 	}
 	assert.Equal(t, 1, seen.Of("1"))
-	seen.Note("one more", 1)
+	seen.Put("one more", 1)
 	assert.Equal(t, [2]int{0, 1}, [2]int{seen.Of("1"), seen.Of("one more")})
 }
 

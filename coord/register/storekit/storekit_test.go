@@ -60,7 +60,7 @@ func TestOpenTriesEachStepUntilItSucceeds(t *testing.T) {
 			return nil
 		}
 	}
-	if err := pkg.Open(t.Context(), "here", log, step("a", 2), step("b", 1)); err != nil {
+	if err := pkg.TakeSteps(t.Context(), "here", log, step("a", 2), step("b", 1)); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"a", "a", "a", "b", "b"}; !slices.Equal(took, want) {
@@ -74,14 +74,14 @@ func TestOpenTriesEachStepUntilItSucceeds(t *testing.T) {
 func TestOpenGivesAnErrorItsClass(t *testing.T) {
 	fails := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
 	for _, lasting := range []error{Denied("no such user"), fmt.Errorf("%w: no such host", coord.ErrInvalid)} {
-		err := pkg.Open(t.Context(), "here", slog.New(slog.DiscardHandler), fails(lasting))
+		err := pkg.TakeSteps(t.Context(), "here", slog.New(slog.DiscardHandler), fails(lasting))
 		if !errors.Is(err, lasting) || errors.Is(err, coord.ErrUnavailable) || !strings.Contains(err.Error(), "open here") {
 			t.Errorf("%v became %v", lasting, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
-	err := pkg.Open(ctx, "here", slog.New(slog.DiscardHandler), fails(errors.New("two\nlines\x1b[2J")))
+	err := pkg.TakeSteps(ctx, "here", slog.New(slog.DiscardHandler), fails(errors.New("two\nlines\x1b[2J")))
 	if !errors.Is(err, coord.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrDenied) {
 		t.Errorf("out of reach: %v", err)
 	}
@@ -144,7 +144,7 @@ func TestAnErrorIsSafeToShow(t *testing.T) {
 
 func TestAMemoryIsForgottenOnceAndThenRecalled(t *testing.T) {
 	k := NewKnown[*stretch]()
-	if _, err := k.Memory(); !errors.Is(err, register.ErrForgot) {
+	if _, err := k.Current(); !errors.Is(err, register.ErrForgot) {
 		t.Errorf("before anything was recalled: %v", err)
 	}
 	recall := func(m *stretch) register.Memory {
@@ -160,13 +160,13 @@ func TestAMemoryIsForgottenOnceAndThenRecalled(t *testing.T) {
 		t.Errorf("%+v", mem)
 	}
 	recall(&stretch{"one", register.Forever})
-	if known, err := k.Memory(); err != nil || known != first {
+	if known, err := k.Current(); err != nil || known != first {
 		t.Errorf("the same memory is another value: %v, %v", known, err)
 	}
 	if !k.Forget(first) || k.Forget(first) {
 		t.Error("it is not news once")
 	}
-	if _, err := k.Memory(); !errors.Is(err, register.ErrForgot) {
+	if _, err := k.Current(); !errors.Is(err, register.ErrForgot) {
 		t.Errorf("after it was forgotten: %v", err)
 	}
 	// Another memory may be old by the server's clock: those who have not noticed count from now.
@@ -180,7 +180,7 @@ func TestAMemoryIsForgottenOnceAndThenRecalled(t *testing.T) {
 		err.Error() != "last two" {
 		t.Errorf("look hears of %v", err)
 	}
-	if known, err := k.Memory(); err != nil || known.id != "two" {
+	if known, err := k.Current(); err != nil || known.id != "two" {
 		t.Errorf("a look that failed has changed what is known: %v, %v", known, err)
 	}
 }

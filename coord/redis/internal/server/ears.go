@@ -23,18 +23,18 @@ type ears struct {
 	begin  sync.Once
 	done   sync.WaitGroup
 
-	mu     sync.Mutex // held while listeners hear, so that a stopped one hears nothing more
+	mu     sync.Mutex // held while they hear, so that a stopped one hears nothing more
 	topics map[string]*topic
 }
 
 // topic is a channel that somebody listens to.
 type topic struct {
-	listeners map[*listener]struct{}
-	begun     chan struct{} // closed when the server has confirmed the first subscription, or refused it
-	err       error         // its refusal
+	ears  map[*ear]struct{}
+	begun chan struct{} // closed when the server has confirmed the first subscription, or refused it
+	err   error         // its refusal
 }
 
-type listener struct{ hear func(note []byte) }
+type ear struct{ hear func(note []byte) }
 
 func newEars(client rueidis.Client, log *slog.Logger) *ears {
 	e := &ears{log: log, change: make(chan struct{}, 1), topics: make(map[string]*topic)}
@@ -42,8 +42,8 @@ func newEars(client rueidis.Client, log *slog.Logger) *ears {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if t := e.topics[m.Channel]; t != nil {
-			for l := range t.listeners {
-				l.hear([]byte(m.Message))
+			for one := range t.ears {
+				one.hear([]byte(m.Message))
 			}
 		}
 	}})
@@ -54,20 +54,20 @@ func newEars(client rueidis.Client, log *slog.Logger) *ears {
 // listen is for Server.Listen. All channels share one connection, which is made when the first is wanted.
 func (e *ears) listen(ctx context.Context, channel string, hear func([]byte)) (stop func(), err error) {
 	e.begin.Do(func() { e.done.Go(e.run) })
-	l := &listener{hear}
+	one := &ear{hear}
 	e.mu.Lock()
 	t := e.topics[channel]
 	if t == nil {
-		t = &topic{listeners: make(map[*listener]struct{}), begun: make(chan struct{})}
+		t = &topic{ears: make(map[*ear]struct{}), begun: make(chan struct{})}
 		e.topics[channel] = t
 	}
-	t.listeners[l] = struct{}{}
+	t.ears[one] = struct{}{}
 	e.mu.Unlock()
 	e.changed()
 
 	stop = sync.OnceFunc(func() {
 		e.mu.Lock()
-		delete(t.listeners, l)
+		delete(t.ears, one)
 		e.mu.Unlock()
 		e.changed()
 	})
@@ -162,7 +162,7 @@ func (e *ears) differ(subscribed map[string]bool) (more, less []string) {
 	defer e.mu.Unlock()
 	for channel, t := range e.topics {
 		switch {
-		case len(t.listeners) == 0:
+		case len(t.ears) == 0:
 			delete(e.topics, channel)
 		case !subscribed[channel] && len(more) < 1000: // a command that is too long would hold up others
 			more = append(more, channel)
@@ -187,8 +187,8 @@ func (e *ears) confirm(channels []string) {
 		t := e.topics[channel]
 		select {
 		case <-t.begun:
-			for l := range t.listeners {
-				l.hear(nil)
+			for one := range t.ears {
+				one.hear(nil)
 			}
 		default:
 			close(t.begun)

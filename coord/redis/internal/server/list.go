@@ -38,7 +38,7 @@ func (s *Server) List(ctx context.Context, known Known, prefix string, at Layout
 			if err != nil {
 				return err
 			}
-			if more, err := yield(strings.TrimPrefix(key, s.Root), text, Age(page[i+2])); err != nil || !more {
+			if more, err := yield(strings.TrimPrefix(key, s.Root), text, Micros(page[i+2])); err != nil || !more {
 				return err
 			}
 		}

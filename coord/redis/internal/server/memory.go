@@ -38,19 +38,18 @@ func (m Memory) For() time.Duration { return m.lasts }
 // in another run, the server has been started with what was on its disk before it had others. In the same run, the address has
 // led to another server for a while.
 type ended struct {
-	turn chan struct{} // held by whoever uses what follows
-	now  Memory
-	all  map[string]string
+	looking storekit.Looking // for whoever uses what follows
+	now     Memory
+	all     map[string]string
 }
 
 // Recall asks what the server remembers, and has it write a mark if that is unknown.
 func (s *Server) Recall(ctx context.Context) (Memory, error) {
-	select {
-	case s.ended.turn <- struct{}{}:
-		defer func() { <-s.ended.turn }()
-	case <-ctx.Done():
-		return Memory{}, ctx.Err()
+	done, err := s.ended.looking.Begin(ctx)
+	if err != nil {
+		return Memory{}, err
 	}
+	defer done()
 	m, err := s.recall(ctx, "")
 	if run, again := s.ended.all[m.id]; err == nil && again && run != m.run && s.ended.now.id != m.id {
 		s.Log.Warn("redis: the server has gone back to what it had stored before", "address", s.Address, "memory", m.id)
@@ -102,7 +101,7 @@ func (s *Server) recall(ctx context.Context, over string) (Memory, error) {
 		return Memory{}, err
 	}
 	run, err := parts[3].ToString()
-	return Memory{name, run, storekit.Age(us)}, err
+	return Memory{name, run, storekit.Micros(us)}, err
 }
 
 // keeps reports whether the server has on its disk what it has answered. If we may not ask, it reports false.

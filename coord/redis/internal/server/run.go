@@ -13,15 +13,15 @@ import (
 
 // Known is the memory that the caller of Run goes by, as storekit.Known has it.
 type Known interface {
-	Memory() (Memory, error) // or why there is none
-	Forget(Memory) bool      // the server has another one by now; is that news?
+	Current() (Memory, error) // or why there is none
+	Forget(Memory) bool       // the server has another one by now; is that news?
 }
 
 // Run runs a guarded script in the memory that the caller goes by. The caller learns from known.Forget when the server turns
-// out to have another one, and Run then returns the error of known.Memory.
+// out to have another one, and Run then returns the error of known.Current.
 func (s *Server) Run(ctx context.Context, known Known, what *Script, keys, args []string) (rueidis.RedisMessage, error) {
 	for tries := 0; ; tries++ {
-		m, err := known.Memory()
+		m, err := known.Current()
 		if err != nil {
 			return rueidis.RedisMessage{}, err
 		}
@@ -62,8 +62,8 @@ func (s *Server) Do(ctx context.Context, what *Script, key, first string, more .
 	return s.conn.run(ctx, what, []string{key}, first, more)
 }
 
-// Age reads an age or a time in an answer. It is never negative, even if the server's clock was set back.
-func Age(us rueidis.RedisMessage) time.Duration {
+// Micros reads an age or a time in an answer. It is never negative, even if the server's clock was set back.
+func Micros(us rueidis.RedisMessage) time.Duration {
 	n, _ := us.AsInt64()
-	return storekit.Age(n)
+	return storekit.Micros(n)
 }

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
+
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // Server is one Redis or Valkey, or the master that sentinels name. What its Config says is fixed from the beginning.
@@ -48,7 +50,7 @@ func On(client rueidis.Client, c Config) *Server {
 		index:   c.Beside("keys"),
 		conn:    newConnection(client, rueidis.PubSubHooks{}),
 		ears:    newEars(client, c.Log),
-		ended:   ended{turn: make(chan struct{}, 1), all: make(map[string]string)},
+		ended:   ended{looking: storekit.NewLooking(), all: make(map[string]string)},
 		reached: new(atomic.Bool),
 		cut:     func() {},
 		release: func() {},
