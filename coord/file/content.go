@@ -22,11 +22,11 @@ const headLength = len("turnwise 51f0c3a97b1e6d24 9a3f00c2 0014 0000000211\n")
 // longestKey is the longest key that a Store has to take.
 const longestKey = 1100
 
-// largest is the longest value that is read: whoever may write to the directory could have us take all memory otherwise.
-const largest = 64 << 20
+// maxValue is the longest value that is read: whoever may write to the directory could have us take all memory otherwise.
+const maxValue = 64 << 20
 
-// fill is what the size of a file is rounded up to a multiple of, so that it stays the same most of the time.
-const fill = 256
+// padTo is what the size of a file is rounded up to a multiple of, so that it stays the same most of the time.
+const padTo = 256
 
 var checksums = crc32.MakeTable(crc32.Castagnoli)
 
@@ -46,7 +46,7 @@ func appendContent(b []byte, key string, version register.Version, value []byte)
 	b = append(b, key...)
 	b = append(b, '\n')
 	b = append(b, value...)
-	for (len(b)-start)%fill != 0 {
+	for (len(b)-start)%padTo != 0 {
 		b = append(b, '\n')
 	}
 	return b
@@ -90,7 +90,7 @@ func parseHead(b []byte) (h head, err error) {
 	sum, err1 := strconv.ParseUint(string(b[26:34]), 16, 32)
 	key, err2 := strconv.ParseUint(string(b[35:39]), 10, 16)
 	value, err3 := strconv.ParseUint(string(b[40:headLength-1]), 10, 34)
-	if err1 != nil || err2 != nil || err3 != nil || value > largest || len(b) <= headLength+int(key) || b[headLength+int(key)] != '\n' {
+	if err1 != nil || err2 != nil || err3 != nil || value > maxValue || len(b) <= headLength+int(key) || b[headLength+int(key)] != '\n' {
 		return h, errDamaged
 	}
 	h.sum, h.key, h.value = uint32(sum), string(b[headLength:headLength+int(key)]), int(value)

@@ -3,9 +3,7 @@
 package file
 
 import (
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -96,8 +94,8 @@ func (o *owners) ours(st *unix.Stat_t) bool {
 	return o.group || st.Uid == 0 || int(st.Uid) == me || me == 0 && st.Uid == o.uid
 }
 
-// take makes a file that we have just made the owners'. It may be called only for a file that we have made.
-func (o *owners) take(fd int, mode uint32) error {
+// adopt makes a file that we have just made the owners'. It may be called only for a file that we have made.
+func (o *owners) adopt(fd int, mode uint32) error {
 	if o.giveUID != -1 || o.giveGID != -1 {
 		if err := unix.Fchown(fd, o.giveUID, o.giveGID); err != nil {
 			return err
@@ -191,7 +189,7 @@ func (d *dir) makeFile(name string, flags int) (fd int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	if err = d.by.take(fd, d.by.mode); err != nil {
+	if err = d.by.adopt(fd, d.by.mode); err != nil {
 		unix.Close(fd)
 		d.remove(name)
 		return -1, err
@@ -217,7 +215,7 @@ func (d *dir) makePipe(name string) (*os.File, error) {
 	if int(st.Uid) != os.Geteuid() || st.Nlink != 1 {
 		err = errNotOurs // somebody has put another one there meanwhile
 	} else {
-		err = d.by.take(fd, d.by.mode)
+		err = d.by.adopt(fd, d.by.mode)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -259,18 +257,16 @@ func (d *dir) makeSub(name string) (*dir, error) {
 	}
 	made := name
 	if d.by.group || d.by.giveUID != -1 || d.by.giveGID != -1 {
-		var unique [6]byte
-		rand.Read(unique[:])
-		made = fmt.Sprintf("%s%x", newPrefix, unique)
+		made = newPrefix + unique()
 	}
 	err = again(func() error { return unix.Mkdirat(d.fd(), made, 0o700) })
 	if err == nil && made != name {
-		if err = d.takeSub(made); err == nil {
+		if err = d.adoptSub(made); err == nil {
 			err = renameNew(d.fd(), made, name)
 		}
 		if err == unix.EINVAL || err == unix.ENOSYS || err == unix.ENOTSUP { // then others have to come again if they are in between
 			if err = again(func() error { return unix.Mkdirat(d.fd(), name, 0o700) }); err == nil {
-				err = d.takeSub(name)
+				err = d.adoptSub(name)
 			}
 		}
 		d.removeSub(made) // if it has not got its name
@@ -284,8 +280,8 @@ func (d *dir) makeSub(name string) (*dir, error) {
 // newPrefix begins the name of a directory that is being made.
 const newPrefix = ".new-"
 
-// takeSub makes a directory that we have just made the owners'.
-func (d *dir) takeSub(name string) error {
+// adoptSub makes a directory that we have just made the owners'.
+func (d *dir) adoptSub(name string) error {
 	sub, err := d.sub(name)
 	if err != nil {
 		return err
@@ -298,7 +294,7 @@ func (d *dir) takeSub(name string) error {
 	if int(st.Uid) != os.Geteuid() {
 		return errNotOurs
 	}
-	return d.by.take(sub.fd(), 0o2770)
+	return d.by.adopt(sub.fd(), 0o2770)
 }
 
 // writable says why nothing can be written to the directory.

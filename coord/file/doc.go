@@ -15,10 +15,10 @@
 //     kernel tells. There is no TTL and nothing to renew. So a process that is stopped (kill -STOP, a debugger) keeps what
 //     it holds for as long as it is stopped. Programs that it has started keep nothing for it.
 //   - A waiter is told when its turn has come, and until then looks only now and then.
-//   - Tokens rise for ever, whatever becomes of the processes. If the power or the kernel fails, the last seconds of what
-//     was written may be lost, and tokens with it. Two never hold at once even then, since all earlier processes are dead,
-//     but a token may be given a second time. With [WithSync] each swap is on the disk before it is answered, and nothing is
-//     lost. A lock and an unlock then take two waits for the disk.
+//   - Tokens rise, whatever becomes of the processes, until the power or the kernel fails. Then the last seconds of what was
+//     written may be lost. Two never hold at once even so, since all earlier processes are dead, but a token may be given a second
+//     time. With [WithSync] nothing is lost, and tokens rise for ever: each swap is on the disk before it is answered. A lock and an
+//     unlock then take two waits for the disk.
 //   - A full disk damages nothing: joins and leaves fail, and are tried again until there is room. Lines can be looked at
 //     meanwhile.
 //

@@ -75,14 +75,14 @@ func (s *Store) keep(ctx context.Context, p *place, name string) (*keeping, erro
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	f, err := p.take(ctx, name)
+	f, err := p.lockKept(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	k := &keeping{s: s, place: p, name: name, file: f}
 	p.kept.dir.remove(pipeOf(name)) // left by a dead process
 	if k.pipe, err = p.kept.dir.makePipe(pipeOf(name)); err != nil {
-		s.Log.Warn("turnwise: the end of this process will be noticed late", "dir", p.path, "error", err)
+		s.Log.Warn("file: the end of this process will be noticed late", "dir", p.path, "error", err)
 	}
 	return k, nil
 }
@@ -92,8 +92,8 @@ func host() string {
 	return name
 }
 
-// take opens the file of a key, and locks it.
-func (p *place) take(ctx context.Context, name string) (*os.File, error) {
+// lockKept opens the file of a key, and locks it.
+func (p *place) lockKept(ctx context.Context, name string) (*os.File, error) {
 	path := filepath.Join(keptDir, name)
 	for {
 		fd, err := p.kept.dir.makeFile(name, unix.O_RDWR)
@@ -140,16 +140,16 @@ func (k *keeping) release() {
 		k.s.mu.Lock()
 		delete(k.s.kept, k)
 		k.s.mu.Unlock()
-		k.place.forget(k.name, k.file)
+		k.place.removeKept(k.name, k.file)
 		_ = k.file.Close()
 		_ = k.pipe.Close()
 		k.place.leave()
 	})
 }
 
-// forget removes the two files of a key, unless they have gone already; f is the one that we have locked. The pipe goes
+// removeKept removes the two files of a key, unless they have gone already; f is the one that we have locked. The pipe goes
 // first: as soon as the name is free, both may be somebody else's.
-func (p *place) forget(name string, f *os.File) {
+func (p *place) removeKept(name string, f *os.File) {
 	if p.names(name, f) {
 		p.kept.dir.remove(pipeOf(name))
 		p.kept.dir.remove(name)
@@ -266,7 +266,7 @@ func (p *place) tidy(name string, f *os.File) {
 	}
 	defer flock(p.kept.dir.f, unix.LOCK_UN)
 	if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
-		p.forget(name, f)
+		p.removeKept(name, f)
 	}
 }
 

@@ -26,9 +26,9 @@ const (
 	keptDir      = "kept"      // a file for each key that is kept; the process that keeps it has locked it
 )
 
-// spare is a file in each directory of registers: the next content is written to it, and then it changes places with the
+// spareFile is a file in each directory of registers: the next content is written to it, and then it changes places with the
 // present one.
-const spare = ".spare"
+const spareFile = ".spare"
 
 func shardName(i int) string { return fmt.Sprintf("%02d", i) }
 
@@ -185,7 +185,7 @@ func (p *place) lockRoot(c *config) error {
 	statErr := unix.Fstat(int(p.root.f.Fd()), &st)
 	switch {
 	case err == unix.EWOULDBLOCK && statErr == nil && p.root.by.othersMayLock(&st):
-		c.Log.Warn("turnwise: somebody has locked the directory with flock, which proves nothing, since users may lock it who may not write to it: chmod 700 it, or 2770 for a group", "dir", p.path)
+		c.Log.Warn("file: somebody has locked the directory with flock, which proves nothing, since users may lock it who may not write to it: chmod 700 it, or 2770 for a group", "dir", p.path)
 	case err == unix.EWOULDBLOCK:
 		return fmt.Errorf("file: somebody has locked %s with flock, perhaps an operator: wait until it is free", p.path)
 	default:
@@ -290,7 +290,7 @@ func (p *place) ready(c *config, locked bool) (ready bool, err error) {
 	case !locked:
 		return false, nil
 	case !p.alone():
-		c.Log.Info("turnwise: the directory is in use, and was made under another boot id or one that is not known: are there containers?", "dir", p.path)
+		c.Log.Info("file: the directory is in use, and was made under another boot id or one that is not known: are there containers?", "dir", p.path)
 		return p.openLayout()
 	}
 	p.clear(c.Log)
@@ -405,10 +405,10 @@ func (p *place) clear(log *slog.Logger) {
 		}
 		names, _ := d.names()
 		for _, name := range names {
-			if name == spare {
+			if name == spareFile {
 				d.remove(name)
 			} else if _, err := load(d, name, false); err == errDamaged && isName(name) && d.remove(name) {
-				log.Error("turnwise: a register was lost when the machine stopped", "dir", p.path, "file", name)
+				log.Error("file: a register was lost when the machine stopped", "dir", p.path, "file", name)
 			}
 		}
 		d.close()

@@ -4,7 +4,6 @@ package file
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -15,24 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listener is somebody in this process who listens to a topic.
-type listener struct {
+// ear is somebody in this process who listens to a topic.
+type ear struct {
 	s     *Store
 	topic string
 	dir   string // the name of the topic's directory
 	hear  func([]byte)
 
 	mu      sync.Mutex
-	at      ear
+	at      pipe
 	stopped bool
 
-	lost    atomic.Bool // notes may have been lost, and it has not heard of that yet
+	missed  atomic.Bool // notes may have been missed, and it has not heard of that yet
 	running sync.WaitGroup
 	once    sync.Once
 }
 
-// ear is the pipe by which a listener is reached.
-type ear struct {
+// pipe is that by which an ear is reached.
+type pipe struct {
 	place *place
 	name  string
 	f     *os.File // nil if there is none
@@ -51,26 +50,24 @@ func (s *Store) Listen(ctx context.Context, topic string, hear func(note []byte)
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	l := &listener{s: s, topic: topic, dir: nameOf(topic), hear: hear}
-	if l.at, err = p.pipe(l.dir); err != nil {
+	e := &ear{s: s, topic: topic, dir: nameOf(topic), hear: hear}
+	if e.at, err = p.newPipe(e.dir); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		l.at.close(l.dir)
+		e.at.close(e.dir)
 		return nil, errClosed
 	}
-	s.listeners[l] = struct{}{}
-	l.running.Go(l.run)
-	return l.stop, nil
+	s.ears[e] = struct{}{}
+	e.running.Go(e.run)
+	return e.stop, nil
 }
 
-// pipe makes a pipe for a topic. The pipe gets its name last, so nobody sees it before it is open.
-func (p *place) pipe(topic string) (at ear, err error) {
-	var unique [6]byte
-	rand.Read(unique[:])
-	name := fmt.Sprintf("%d-%x", os.Getpid(), unique)
+// newPipe makes a pipe for a topic. The pipe gets its name last, so nobody sees it before it is open.
+func (p *place) newPipe(topic string) (at pipe, err error) {
+	name := fmt.Sprintf("%d-%s", os.Getpid(), unique())
 	for {
 		d, err := p.notes.makeSub(topic)
 		if err == nil {
@@ -79,7 +76,7 @@ func (p *place) pipe(topic string) (at ear, err error) {
 				if err = d.rename("."+name, name); err == nil {
 					p.users.Add(1)
 					d.close()
-					return ear{p, name, f}, nil
+					return pipe{p, name, f}, nil
 				}
 				f.Close()
 			}
@@ -98,13 +95,13 @@ func (p *place) pipe(topic string) (at ear, err error) {
 // missingNotes returns an error if the directory of all topics has gone.
 func (p *place) missingNotes() error {
 	if _, err := p.root.stat(notesDir); err == unix.ENOENT {
-		return p.missing(notesDir)
+		return p.hasGone(notesDir)
 	}
 	return p.check()
 }
 
-// close may be called on the zero ear.
-func (at ear) close(topic string) {
+// close may be called on the zero pipe.
+func (at pipe) close(topic string) {
 	if at.f != nil {
 		at.f.Close()
 		if d, err := at.place.notes.visit(topic); err == nil {
@@ -115,110 +112,110 @@ func (at ear) close(topic string) {
 	}
 }
 
-func (l *listener) stop() {
-	l.once.Do(func() {
-		l.s.mu.Lock()
-		delete(l.s.listeners, l)
-		l.s.mu.Unlock()
-		l.mu.Lock()
-		l.stopped = true
-		l.at.close(l.dir)
-		l.at = ear{}
-		l.mu.Unlock()
+func (e *ear) stop() {
+	e.once.Do(func() {
+		e.s.mu.Lock()
+		delete(e.s.ears, e)
+		e.s.mu.Unlock()
+		e.mu.Lock()
+		e.stopped = true
+		e.at.close(e.dir)
+		e.at = pipe{}
+		e.mu.Unlock()
 	})
-	l.running.Wait()
+	e.running.Wait()
 }
 
-// look makes the listener hear that notes may have been lost.
-func (l *listener) look() {
-	l.lost.Store(true)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.at.f != nil {
-		_ = l.at.f.SetReadDeadline(time.Unix(1, 0))
+// miss has it hear that notes may have been missed.
+func (e *ear) miss() {
+	e.missed.Store(true)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.at.f != nil {
+		_ = e.at.f.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
-// move has the listener make a new pipe, in the place that the store has now.
-func (l *listener) move() {
-	l.lost.Store(true)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.at.close(l.dir)
-	l.at = ear{}
+// move has it make a new pipe, in the place that the store has now.
+func (e *ear) move() {
+	e.missed.Store(true)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.at.close(e.dir)
+	e.at = pipe{}
 }
 
-// tend finds out whether the pipe is still where it was, and whether notes were lost.
-func (l *listener) tend(p *place) {
-	l.mu.Lock()
-	at := l.at
-	l.mu.Unlock()
+// tend finds out whether the pipe is still where it was, and whether notes were missed.
+func (e *ear) tend(p *place) {
+	e.mu.Lock()
+	at := e.at
+	e.mu.Unlock()
 	if at.f == nil {
 		return // it is about to make one
 	}
-	d, err := p.notes.visit(l.dir) // it may be another one by now
+	d, err := p.notes.visit(e.dir) // it may be another one by now
 	if err == nil {
 		_, err = d.stat(at.name)
 	}
 	switch {
 	case at.place != p || errors.Is(err, unix.ENOENT):
-		l.move()
-	case err == nil && hasLost(d, at.name):
-		l.look()
+		e.move()
+	case err == nil && hasMissed(d, at.name):
+		e.miss()
 	}
 	d.close()
 }
 
-// hasLost reports whether notes have been lost since it was asked last.
-func hasLost(topic *dir, pipe string) bool { return topic.remove(lostFile(pipe)) }
+// hasMissed reports whether notes have been missed since it was asked last.
+func hasMissed(topic *dir, pipe string) bool { return topic.remove(missedFile(pipe)) }
 
-func (at ear) hasLost(topic string) bool {
+func (at pipe) hasMissed(topic string) bool {
 	d, err := at.place.notes.visit(topic)
 	if err != nil {
 		return false
 	}
 	defer d.close()
-	return hasLost(d, at.name)
+	return hasMissed(d, at.name)
 }
 
-// run reads notes until the listener is stopped.
-func (l *listener) run() {
+// run reads notes until the ear is stopped.
+func (e *ear) run() {
 	buf := make([]byte, 1<<16+messageHead) // any message
 	left := 0                              // the beginning of one
 	for {
-		l.mu.Lock()
-		at, stopped := l.at, l.stopped
+		e.mu.Lock()
+		at, stopped := e.at, e.stopped
 		if at.f != nil {
 			at.place.users.Add(1) // its directories stay open while we read
 		}
-		l.mu.Unlock()
+		e.mu.Unlock()
 		if stopped {
 			return
 		}
 		if at.f == nil {
 			left = 0
-			l.pipeAgain()
+			e.pipeAgain()
 			continue
 		}
-		n, err := receive(at.f, buf[left:], func() bool { return at.hasLost(l.dir) })
+		n, err := receive(at.f, buf[left:], func() bool { return at.hasMissed(e.dir) })
 		switch {
-		case err == errLost:
-			l.lost.Store(true)
+		case err == errMissed:
+			e.missed.Store(true)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			_ = at.f.SetReadDeadline(time.Time{})
 		}
-		left = copy(buf, messages(buf[:left+n], func(kind byte, rest []byte) { l.take(at, kind, rest) }))
+		left = copy(buf, messages(buf[:left+n], func(kind byte, rest []byte) { e.handle(at, kind, rest) }))
 		at.place.leave()
-		if l.lost.Swap(false) {
-			l.hear(nil)
+		if e.missed.Swap(false) {
+			e.hear(nil)
 		}
 	}
 }
 
-var errLost = errors.New("notes were lost")
+var errMissed = errors.New("notes were missed")
 
-// receive reads from a pipe. Before it sleeps it finds out whether notes were lost.
-func receive(pipe *os.File, buf []byte, hasLost func() bool) (n int, err error) {
+// receive reads from a pipe. Before it sleeps it finds out whether notes were missed.
+func receive(pipe *os.File, buf []byte, hasMissed func() bool) (n int, err error) {
 	raw, err := pipe.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -229,8 +226,8 @@ func receive(pipe *os.File, buf []byte, hasLost func() bool) (n int, err error) 
 			n, err = unix.Read(int(fd), buf)
 			switch {
 			case err == unix.EINTR:
-			case err == unix.EAGAIN && !asked && hasLost():
-				err = errLost
+			case err == unix.EAGAIN && !asked && hasMissed():
+				err = errMissed
 				return true
 			case err == unix.EAGAIN:
 				asked = true
@@ -247,34 +244,34 @@ func receive(pipe *os.File, buf []byte, hasLost func() bool) (n int, err error) 
 	return n, err
 }
 
-// take handles a message.
-func (l *listener) take(at ear, kind byte, rest []byte) {
+// handle takes in a message.
+func (e *ear) handle(at pipe, kind byte, rest []byte) {
 	if kind == messageAside {
 		var err error
 		name := string(rest)
 		if pipe, _, ok := isBeside(name); !ok || pipe != at.name { // whoever may write to the pipe may name anything
-			l.lost.Store(true)
+			e.missed.Store(true)
 			return
 		}
-		if rest, err = at.aside(l.dir, name); err != nil {
-			l.lost.Store(true)
+		if rest, err = at.aside(e.dir, name); err != nil {
+			e.missed.Store(true)
 			return
 		}
 	}
 	if kind == messageLook {
-		l.lost.Store(true)
+		e.missed.Store(true)
 		return
 	}
-	if text, ok := textFor(l.topic, rest); ok {
-		if l.lost.Swap(false) {
-			l.hear(nil)
+	if text, ok := textFor(e.topic, rest); ok {
+		if e.missed.Swap(false) {
+			e.hear(nil)
 		}
-		l.hear(text)
+		e.hear(text)
 	}
 }
 
 // aside returns what a file beside the pipe holds, and removes it.
-func (at ear) aside(topic, name string) ([]byte, error) {
+func (at pipe) aside(topic, name string) ([]byte, error) {
 	d, err := at.place.notes.visit(topic)
 	if err != nil {
 		return nil, err
@@ -288,23 +285,23 @@ func (at ear) aside(topic, name string) ([]byte, error) {
 }
 
 // pipeAgain makes a new pipe after somebody has taken the old one away.
-func (l *listener) pipeAgain() {
-	p, err := l.s.enter()
+func (e *ear) pipeAgain() {
+	p, err := e.s.enter()
 	if err == nil {
-		var at ear
-		if at, err = p.pipe(l.dir); err == nil {
-			l.mu.Lock()
-			if l.stopped {
-				at.close(l.dir)
+		var at pipe
+		if at, err = p.newPipe(e.dir); err == nil {
+			e.mu.Lock()
+			if e.stopped {
+				at.close(e.dir)
 			} else {
-				l.at = at
+				e.at = at
 			}
-			l.mu.Unlock()
+			e.mu.Unlock()
 		}
 		p.leave()
 	}
-	if l.lost.Swap(false) {
-		l.hear(nil)
+	if e.missed.Swap(false) {
+		e.hear(nil)
 	}
 	if err != nil {
 		time.Sleep(10 * time.Millisecond)

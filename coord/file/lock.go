@@ -108,7 +108,7 @@ func (p *place) openShard(ctx context.Context, i int) error {
 	d, err := p.registers.sub(shardName(i))
 	if err != nil {
 		if errors.Is(err, unix.ENOENT) {
-			return p.missing(filepath.Join(registersDir, shardName(i)))
+			return p.hasGone(filepath.Join(registersDir, shardName(i)))
 		}
 		return trouble("open a directory of registers", err)
 	}

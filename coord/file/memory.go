@@ -44,10 +44,10 @@ func (s *Store) reopen(ctx context.Context) (register.Memory, error) {
 		return register.Memory{}, errClosed
 	}
 	s.place.Swap(p).leave()
-	for l := range s.listeners {
-		l.move()
+	for e := range s.ears {
+		e.move()
 	}
-	s.Log.Warn("turnwise: the directory was replaced", "dir", s.path)
+	s.Log.Warn("file: the directory was replaced", "dir", s.path)
 	return p.remembers(), nil
 }
 

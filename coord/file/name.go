@@ -3,6 +3,7 @@
 package file
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"hash/crc32"
@@ -49,6 +50,13 @@ func appendEscaped(name []byte, c byte, first bool) []byte {
 }
 
 const hexDigits = "0123456789abcdef"
+
+// unique returns what no other name has.
+func unique() string {
+	var b [6]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
 
 // isName reports whether a file may have got its name from nameOf.
 func isName(name string) bool {

@@ -138,9 +138,9 @@ func TestNothingIsWrittenThroughALink(t *testing.T) {
 	assert.ErrorIs(t, err, driver.ErrDenied)
 	require.NoError(t, os.Link(victim, filepath.Join(topicOf(t, dir), "4711-3c")))
 	put(t, s, "k", "y", register.Note{Topic: "t", Text: []byte("x")})
-	spareFile := filepath.Join(filepath.Dir(path(dir, "k")), spare)
-	_ = os.Remove(spareFile)
-	require.NoError(t, os.Link(victim, spareFile))
+	ofSpare := filepath.Join(filepath.Dir(path(dir, "k")), spareFile)
+	_ = os.Remove(ofSpare)
+	require.NoError(t, os.Link(victim, ofSpare))
 	put(t, s, "k", "z")
 	untouched(t, victim)
 }
@@ -154,7 +154,7 @@ func TestAPipeInThePlaceOfAFileHoldsUpNobody(t *testing.T) {
 		require.NoError(t, unix.Mkfifo(name, 0o600))
 	}
 	within(t, "a swap with a pipe as the spare file", func() {
-		fifo(filepath.Join(filepath.Dir(path(dir, "k")), spare))
+		fifo(filepath.Join(filepath.Dir(path(dir, "k")), spareFile))
 		put(t, s, "k", "y")
 	})
 	within(t, "what reads a register that is a pipe", func() {
@@ -181,7 +181,7 @@ func TestAHugeFileIsNotReadWhole(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	item := put(t, s, "k", "x")
-	_, err := s.Swap(t.Context(), register.Swap{Key: "k", Old: item.Version, Next: register.NewVersion(), Value: make([]byte, largest+1)})
+	_, err := s.Swap(t.Context(), register.Swap{Key: "k", Old: item.Version, Next: register.NewVersion(), Value: make([]byte, maxValue+1)})
 	assert.ErrorIs(t, err, register.ErrTooLarge)
 	require.NoError(t, os.Truncate(path(dir, "k"), 3<<30))
 	f, err := os.OpenFile(path(dir, "k"), os.O_WRONLY, 0)

@@ -5,7 +5,6 @@ package file
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -28,7 +27,7 @@ import (
 
 // A message is its kind, the length of the rest in two bytes, and the rest.
 const (
-	messageLook  = 'l' // notes may have been lost
+	messageLook  = 'l' // notes may have been missed
 	messageNote  = 'n' // the length of the topic in two bytes, the topic, the text
 	messageAside = 'a' // the name of a file that holds what follows 'n'
 )
@@ -39,8 +38,8 @@ func message(kind byte, rest []byte) []byte {
 	return append(binary.BigEndian.AppendUint16([]byte{kind}, uint16(len(rest))), rest...)
 }
 
-// lostFile is the file beside a pipe that says that notes were lost.
-func lostFile(pipe string) string { return "." + pipe + ".lost" }
+// missedFile is the file beside a pipe that says that notes were missed.
+func missedFile(pipe string) string { return "." + pipe + ".lost" }
 
 // tell sends a note to those who listen. The lock of the register is held, so notes come in the order of its swaps.
 func (p *place) tell(n register.Note) {
@@ -68,11 +67,9 @@ func (p *place) tell(n register.Note) {
 func (p *place) send(d *dir, topic, pipe string, note []byte) {
 	m := message(messageNote, note)
 	if len(m) > atOnce {
-		var unique [6]byte
-		rand.Read(unique[:])
-		name := fmt.Sprintf(".%s.%x", pipe, unique)
+		name := fmt.Sprintf(".%s.%s", pipe, unique())
 		if aside(d, name, note) != nil {
-			p.lose(d, topic, pipe)
+			p.tellMissed(d, topic, pipe)
 			return
 		}
 		m = message(messageAside, []byte(name))
@@ -82,7 +79,7 @@ func (p *place) send(d *dir, topic, pipe string, note []byte) {
 	case unix.ENXIO, unix.EPIPE:
 		p.bury(d, topic, pipe)
 	default:
-		p.lose(d, topic, pipe)
+		p.tellMissed(d, topic, pipe)
 	}
 }
 
@@ -119,13 +116,13 @@ func aside(d *dir, name string, note []byte) error {
 // bury removes the pipe of a listener that has gone. Its name does not come again.
 func (p *place) bury(d *dir, topic, pipe string) {
 	d.remove(pipe)
-	d.remove(lostFile(pipe))
+	d.remove(missedFile(pipe))
 	p.notes.removeSub(topic)
 }
 
-// lose sees to it that a listener finds out that it has lost a note.
-func (p *place) lose(d *dir, topic, pipe string) {
-	fd, marked := d.makeFile(lostFile(pipe), unix.O_WRONLY)
+// tellMissed sees to it that a listener finds out that it has missed a note.
+func (p *place) tellMissed(d *dir, topic, pipe string) {
+	fd, marked := d.makeFile(missedFile(pipe), unix.O_WRONLY)
 	if marked == nil {
 		unix.Close(fd)
 	} else if marked == unix.EEXIST {
@@ -144,7 +141,7 @@ func (p *place) lose(d *dir, topic, pipe string) {
 	}
 }
 
-// debts are the listeners that have lost a note and could not be told, since the disk is full or too many files are open.
+// debts are the listeners that have missed a note and could not be told, since the disk is full or too many files are open.
 type debts struct {
 	mu   sync.Mutex
 	owed map[[2]string]struct{}
@@ -168,7 +165,7 @@ func (p *place) settleDebts() {
 	for who := range owed {
 		d, err := p.notes.visit(who[0])
 		if err == nil {
-			p.lose(d, who[0], who[1])
+			p.tellMissed(d, who[0], who[1])
 			d.close()
 		} else if !errors.Is(err, unix.ENOENT) {
 			p.debts.owe(who[0], who[1])

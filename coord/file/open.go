@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
@@ -25,13 +24,10 @@ func openDir(ctx context.Context, dir string, c config) (*Store, error) {
 		return nil, pkg.Invalid("the directory has no name: give one, such as /var/lib/app/locks")
 	}
 	s, err := opened(ctx, dir, c)
-	if err == nil {
-		return s, nil
+	if err != nil { // which says already that it is of this package
+		return nil, storekit.OneLine(fmt.Errorf("turnwise: %w", storekit.Classed(err)))
 	}
-	if !storekit.IsLasting(err) {
-		err = fmt.Errorf("%w: %w", coord.ErrUnavailable, err)
-	}
-	return nil, fmt.Errorf("turnwise: %w", err)
+	return s, nil
 }
 
 func opened(ctx context.Context, dir string, c config) (*Store, error) {
@@ -41,7 +37,7 @@ func opened(ctx context.Context, dir string, c config) (*Store, error) {
 	}
 	s := &Store{
 		path: path, config: c,
-		listeners: make(map[*listener]struct{}), kept: make(map[*keeping]struct{}),
+		ears: make(map[*ear]struct{}), kept: make(map[*keeping]struct{}),
 	}
 	p, err := openPlace(ctx, path, &s.config)
 	if err != nil {
@@ -49,6 +45,6 @@ func opened(ctx context.Context, dir string, c config) (*Store, error) {
 	}
 	s.place.Store(p)
 	s.closing, s.close = context.WithCancel(context.Background())
-	s.running.Go(s.watch)
+	s.running.Go(s.keepChecking)
 	return s, nil
 }

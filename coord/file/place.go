@@ -71,7 +71,7 @@ func (p *place) close() {
 // restored it from a backup.
 func (p *place) check() error {
 	if p.forgot.Load() {
-		return p.lost()
+		return p.forgotten()
 	}
 	number, err := numberAt(p.layout.Name())
 	switch {
@@ -79,18 +79,18 @@ func (p *place) check() error {
 		return nil
 	case err == nil, errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
 		p.forgot.Store(true)
-		return p.lost()
+		return p.forgotten()
 	default:
 		return fmt.Errorf("file: look at %s: %w", p.layout.Name(), err)
 	}
 }
 
-func (p *place) lost() error {
+func (p *place) forgotten() error {
 	return fmt.Errorf("file: %s was removed or replaced while it was in use: %w", p.path, register.ErrForgot)
 }
 
-// missing says why a file that has to be there is not.
-func (p *place) missing(what string) error {
+// hasGone says why a file that has to be there is not.
+func (p *place) hasGone(what string) error {
 	if err := p.check(); err != nil {
 		return err
 	}

@@ -40,15 +40,15 @@ func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
 	return item, nil
 }
 
-// tries is how often a read is tried while others swap, before it locks them out.
-const tries = 5
+// maxReads is how often a read is tried while others swap, before it locks them out.
+const maxReads = 5
 
 // errSwapped says that a register was swapped while it was read.
 var errSwapped = errors.New("swapped while it was read")
 
 // read returns what stands in a register. If key is empty any key will do.
 func (p *place) read(ctx context.Context, l *lock, name, key string) (register.Item, error) {
-	for range tries {
+	for range maxReads {
 		item, err := load(l.dir, name, true)
 		if err == errSwapped || err == errDamaged {
 			continue
@@ -157,7 +157,7 @@ func (p *place) empty(l *lock) error {
 		return trouble("look at "+l.dir.path(), err)
 	}
 	if st.Nlink == 0 {
-		return p.missing(filepath.Join(registersDir, filepath.Base(l.dir.path())))
+		return p.hasGone(filepath.Join(registersDir, filepath.Base(l.dir.path())))
 	}
 	return nil
 }

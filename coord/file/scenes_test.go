@@ -632,7 +632,7 @@ func TestWhatTheDeadLeaveBehindIsRemoved(t *testing.T) {
 	wait()
 	// As if it had also listened and kept a key.
 	p := s.place.Load()
-	ear, err := p.pipe("t")
+	ear, err := p.newPipe("t")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -641,7 +641,7 @@ func TestWhatTheDeadLeaveBehindIsRemoved(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, notesDir, "t", ".4711-3c.of-a-pipe-that-has-gone"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := p.take(t.Context(), "kept")
+	f, err := p.lockKept(t.Context(), "kept")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -685,7 +685,7 @@ func TestADeadListenerCostsOneNote(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	p := s.place.Load()
-	ear, err := p.pipe("t")
+	ear, err := p.newPipe("t")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,10 +21,10 @@ type Store struct {
 	path  string
 	place atomic.Pointer[place]
 
-	mu        sync.Mutex
-	closed    bool
-	listeners map[*listener]struct{}
-	kept      map[*keeping]struct{}
+	mu     sync.Mutex
+	closed bool
+	ears   map[*ear]struct{}
+	kept   map[*keeping]struct{}
 
 	closing context.Context // ends when the store is closed
 	close   context.CancelFunc
@@ -51,7 +51,7 @@ func (s *Store) enter() (*place, error) {
 		}
 		if p.forgot.Load() {
 			p.leave()
-			return nil, p.lost()
+			return nil, p.forgotten()
 		}
 		return p, nil
 	}
@@ -66,15 +66,15 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	var all []*listener
-	for l := range s.listeners {
-		all = append(all, l)
+	var all []*ear
+	for e := range s.ears {
+		all = append(all, e)
 	}
 	s.mu.Unlock()
 	s.close()
 	s.running.Wait()
-	for _, l := range all {
-		l.stop()
+	for _, e := range all {
+		e.stop()
 	}
 	s.place.Swap(nil).leave()
 	return nil
@@ -83,9 +83,9 @@ func (s *Store) Close() error {
 // lookEvery is how often a store looks whether the directory, and what it has in it, is still there.
 const lookEvery = 500 * time.Millisecond
 
-// watch finds out what no call does: that the directory was removed while nobody called the store, or that somebody has
+// keepChecking finds out what no call does: that the directory was removed while nobody called the store, or that somebody has
 // removed a pipe, or a file by which a key is kept.
-func (s *Store) watch() {
+func (s *Store) keepChecking() {
 	if p, err := s.enter(); err == nil {
 		p.sweep(s.closing)
 		p.leave()
@@ -97,18 +97,18 @@ func (s *Store) watch() {
 		case <-s.closing.Done():
 			return
 		case <-ticker.C:
-			s.look()
+			s.checkOnce()
 		}
 	}
 }
 
-func (s *Store) look() {
+func (s *Store) checkOnce() {
 	p, err := s.enter()
 	if err == nil {
 		defer p.leave()
 		p.settleDebts()
 		if s.keptIsGone(p) {
-			s.Log.Error("turnwise: a file by which a session is kept was removed", "dir", s.path)
+			s.Log.Error("file: a file by which a session is kept was removed", "dir", s.path)
 			err = p.disown()
 		}
 		if err == nil {
@@ -117,12 +117,12 @@ func (s *Store) look() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for l := range s.listeners {
+	for e := range s.ears {
 		switch {
 		case errors.Is(err, register.ErrForgot):
-			l.look()
+			e.miss()
 		case err == nil:
-			l.tend(p)
+			e.tend(p)
 		}
 	}
 }

@@ -46,8 +46,8 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (register.Item, error
 }
 
 func (s *Store) swap(ctx context.Context, p *place, w register.Swap) (register.Item, error) {
-	if len(w.Value) > largest {
-		return register.Item{}, fmt.Errorf("file: %w: %d bytes, and at most %d are read", register.ErrTooLarge, len(w.Value), largest)
+	if len(w.Value) > maxValue {
+		return register.Item{}, fmt.Errorf("file: %w: %d bytes, and at most %d are read", register.ErrTooLarge, len(w.Value), maxValue)
 	}
 	name := nameOf(w.Key)
 	l, err := p.shard(ctx, shardOf(name))
@@ -125,7 +125,7 @@ func (p *place) write(l *lock, name string, w register.Swap) error {
 		if w.Old.IsZero() {
 			return nil
 		}
-		return l.dir.rename(name, spare)
+		return l.dir.rename(name, spareFile)
 	}
 	l.next = appendContent(l.next[:0], w.Key, w.Next, w.Value)
 	err := p.writeSpare(l)
@@ -137,7 +137,7 @@ func (p *place) write(l *lock, name string, w register.Swap) error {
 	}
 	if err != nil {
 		// It must not be written to again: a reader that finds the same version twice takes the file for unchanged.
-		l.dir.remove(spare)
+		l.dir.remove(spareFile)
 	}
 	return err
 }
@@ -145,7 +145,7 @@ func (p *place) write(l *lock, name string, w register.Swap) error {
 // install puts the spare file in the place of a register's.
 func (p *place) install(l *lock, name string, first bool) error {
 	if !first && !p.plain.Load() {
-		err := exchange(l.dir.f, spare, name)
+		err := exchange(l.dir.f, spareFile, name)
 		switch err {
 		case unix.EINVAL, unix.ENOSYS, unix.ENOTSUP:
 			p.plain.Store(true)
@@ -153,7 +153,7 @@ func (p *place) install(l *lock, name string, first bool) error {
 			return err
 		}
 	}
-	return l.dir.rename(spare, name)
+	return l.dir.rename(spareFile, name)
 }
 
 func (p *place) writeSpare(l *lock) error {
@@ -183,13 +183,13 @@ func (p *place) writeSpare(l *lock) error {
 // openSpare opens the spare file. One that cannot be used is replaced: another user has made it, or a backup has a link to
 // it.
 func openSpare(d *dir) (fd int, size int64, err error) {
-	fd, st, err := d.file(spare, unix.O_WRONLY)
+	fd, st, err := d.file(spareFile, unix.O_WRONLY)
 	if err == nil {
 		return fd, st.Size, nil
 	}
 	if err != unix.ENOENT {
-		d.remove(spare)
+		d.remove(spareFile)
 	}
-	fd, err = d.makeFile(spare, unix.O_WRONLY)
+	fd, err = d.makeFile(spareFile, unix.O_WRONLY)
 	return fd, 0, err
 }
