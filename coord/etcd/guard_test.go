@@ -3,7 +3,6 @@ package etcd_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log"
 	"strings"
 	"testing"
@@ -93,23 +92,6 @@ func TestGuardWantsAHoldOfThisService(t *testing.T) {
 	}
 	if _, err := etcd.Guard(nil); err == nil {
 		t.Error("guard of nothing")
-	}
-}
-
-func ExampleConnect() {
-	ctx := context.Background()
-	locks, err := etcd.Connect(ctx, clientv3.Config{Endpoints: []string{"localhost:2379"}}, etcd.WithTTL(15*time.Second))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
-
-	err = mutex.New(locks, "orders/4711").Do(ctx, func(ctx context.Context, h *coord.Hold) error {
-		fmt.Println("alone with order 4711, token", h.Token())
-		return nil
-	})
-	if err != nil {
-		log.Fatal(err)
 	}
 }
 
