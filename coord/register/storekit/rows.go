@@ -18,7 +18,7 @@ func Version(n int64) (v register.Version) {
 	return v
 }
 
-// Age returns an age in microseconds. It is never negative, even if the server's clock was set back.
+// Micros returns an age, or a moment of a clock, in microseconds. It is never negative, even if the server's clock was set back.
 func Micros(us int64) time.Duration { return max(Since(us), 0) }
 
 // Since returns what a server's clock says of the time between two moments, in microseconds. It is negative if the clock was set

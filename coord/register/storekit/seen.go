@@ -12,7 +12,7 @@ type Seen[At any] struct {
 	all map[string]At
 }
 
-// Of returns what was noted of a key, or the zero At.
+// Of returns what was put in for a key, or the zero At.
 func (s *Seen[At]) Of(key string) At {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -22,7 +22,7 @@ func (s *Seen[At]) Of(key string) At {
 // Put takes in what was seen.
 func (s *Seen[At]) Put(key string, at At) { s.PutIf(key, at, func(At) bool { return true }) }
 
-// PutIf takes it in unless counts says, of what was noted last, that this is older.
+// PutIf takes it in unless counts says, of what was put in last, that this is older.
 func (s *Seen[At]) PutIf(key string, at At, counts func(last At) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -62,7 +62,7 @@ func (s *Server) Do(ctx context.Context, what *Script, key, first string, more .
 	return s.conn.run(ctx, what, []string{key}, first, more)
 }
 
-// Micros reads an age or a time in an answer. It is never negative, even if the server's clock was set back.
+// Micros reads an age or a moment in an answer. It is never negative, even if the server's clock was set back.
 func Micros(us rueidis.RedisMessage) time.Duration {
 	n, _ := us.AsInt64()
 	return storekit.Micros(n)
