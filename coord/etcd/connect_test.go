@@ -210,6 +210,7 @@ func TestMisuseIsRefused(t *testing.T) {
 		{client, []Option{WithRoot("a//b")}, "WithRoot"},
 		{client, []Option{WithRoot("a\x00")}, "WithRoot"},
 		{client, []Option{WithNames(7)}, "WithNames"},
+		{client, []Option{WithClient(coord.Require(driver.Strength{Death: driver.ByKernel}))}, "WithClient is for Connect"},
 	} {
 		if _, err := New(bad.client, bad.opts...); err == nil || !strings.Contains(err.Error(), bad.says) {
 			t.Errorf("want an error that says %q: %v", bad.says, err)

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -17,6 +18,7 @@ import (
 	"go.etcd.io/etcd/client/v3/namespace"
 	"google.golang.org/grpc"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
@@ -53,6 +55,9 @@ func New(client *clientv3.Client, opts ...Option) (driver.Driver, error) {
 	c, keys, err := configure(opts)
 	if err != nil {
 		return nil, err
+	}
+	if len(c.client) > 0 {
+		return nil, fmt.Errorf("turnwise: etcd: %w: WithClient is for Connect: pass these options to coord.NewClient", coord.ErrInvalid)
 	}
 	return newService(client, c, keys)
 }

@@ -28,7 +28,16 @@ type service struct {
 
 // New returns a driver for the ensemble of these servers, each given as host or host:port. It does not connect yet, and
 // it makes its own connections: see the package comment. The driver belongs to the client that gets it.
-func New(servers []string, opts ...Option) (driver.Driver, error) { return newService(servers, opts) }
+func New(servers []string, opts ...Option) (driver.Driver, error) {
+	d, err := newService(servers, opts)
+	if err != nil {
+		return nil, err
+	}
+	if len(d.client) > 0 {
+		return nil, invalid("WithClient is for Connect: pass these options to coord.NewClient")
+	}
+	return d, nil
+}
 
 func newService(servers []string, opts []Option) (*service, error) {
 	c, err := configure(servers, opts)

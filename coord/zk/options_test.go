@@ -45,7 +45,10 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"no ZooKeeper path":  func() (driver.Driver, error) { return New([]string{"a"}, WithRoot("app")) },
 		`root "/a//b"`:       func() (driver.Driver, error) { return New([]string{"a"}, WithRoot("/a//b")) },
 		"zk2:2181, in clear": func() (driver.Driver, error) { return New([]string{"[::1]:2181", "zk2"}, WithDigestAuth("u", "p")) },
-		"zk.Curator":         func() (driver.Driver, error) { return New([]string{"a"}, WithNames(7)) },
+		"WithClient is for": func() (driver.Driver, error) {
+			return New([]string{"a"}, WithClient(coord.Require(driver.Strength{Death: driver.ByKernel})))
+		},
+		"zk.Curator": func() (driver.Driver, error) { return New([]string{"a"}, WithNames(7)) },
 	} {
 		_, err := f()
 		require.ErrorContains(t, err, want)
