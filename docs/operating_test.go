@@ -31,7 +31,7 @@ func seen(ctx context.Context, servers []string, mux *http.ServeMux) error {
 var _ = seen
 
 func TestTheCodeInThePagesIsCompiled(t *testing.T) {
-	for _, page := range []string{"operating", "scheduling", "recipes"} {
+	for _, page := range []string{"operating", "scheduling", "recipes", "testing"} {
 		source, blocks := read(t, page+"_test.go"), strings.Split(read(t, page+".md"), "```go\n")[1:]
 		if len(blocks) == 0 {
 			t.Errorf("%s.md has no code", page)
