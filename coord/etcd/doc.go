@@ -10,7 +10,7 @@
 // # What is stored
 //
 // A session is a lease. A contender is a key with that lease; its create revision is its place in the line, and the fencing
-// token is made from it:
+// token is that revision times 256 ([coord.TurnBits]):
 //
 //	turnwise/orders/4711//lock/694d71ddacfda227-17    a contender for the line orders/4711
 //	turnwise//session/694d71ddacfda227/epoch          what a join compares; see below

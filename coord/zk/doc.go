@@ -73,8 +73,8 @@
 //
 // # The fencing token
 //
-// The token is the id of the transaction that created the directory plus the number of the node in it. Each of our nodes
-// takes a transaction, so when the directory is removed and created again, its new id is above all earlier tokens. If
+// The token is made from the id of the transaction that created the directory plus the number of the node in it: 256 times
+// that, since turns of one place are counted too ([coord.TurnBits]). Each of our nodes takes a transaction, so when the directory is removed and created again, its new id is above all earlier tokens. If
 // others make many nodes in one transaction, the numbers can run ahead of the transactions. The line then starts over in a
 // new directory as soon as it is empty.
 package zk

@@ -18,7 +18,8 @@ import (
 type Names int
 
 const (
-	// GoLock names nodes as zk.Lock in github.com/go-zookeeper/zk does. It is the default.
+	// GoLock names nodes as zk.Lock in github.com/go-zookeeper/zk does. It is the default. zk.Lock reads no other names than those
+	// of locks: where a reader, a permit or a leader stands it fails and leaves its node behind. It can read all of Curator's.
 	GoLock Names = iota
 
 	// Curator names nodes as InterProcessMutex and InterProcessReadWriteLock in Apache Curator do. The nodes of its
