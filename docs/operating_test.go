@@ -31,8 +31,12 @@ func seen(ctx context.Context, servers []string, mux *http.ServeMux) error {
 var _ = seen
 
 func TestTheCodeInThePagesIsCompiled(t *testing.T) {
-	for _, page := range []string{"operating", "scheduling", "recipes", "testing"} {
-		source, blocks := read(t, page+"_test.go"), strings.Split(read(t, page+".md"), "```go\n")[1:]
+	for _, page := range []string{"operating", "scheduling", "recipes", "testing", "migrating"} {
+		source := read(t, "scheduling_test.go") + testsIn(t, "../verify/integration/migrating")
+		if page != "migrating" {
+			source = read(t, page+"_test.go")
+		}
+		blocks := strings.Split(read(t, page+".md"), "```go\n")[1:]
 		if len(blocks) == 0 {
 			t.Errorf("%s.md has no code", page)
 		}
