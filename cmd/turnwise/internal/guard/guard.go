@@ -36,7 +36,8 @@ type order struct {
 	Start  *run.Command   `json:",omitempty"` // with Limit
 	Files  []int          `json:",omitempty"` // with Start: the ones that the command inherits
 	Limit  *run.Limit     `json:",omitempty"`
-	Signal int            `json:",omitempty"`
+	Signal int            `json:",omitempty"` // for the process group
+	Tell   int            `json:",omitempty"` // a signal for the command alone
 	End    *time.Duration `json:",omitempty"`
 }
 
@@ -249,6 +250,7 @@ func (r *Remote) rely(l run.Limit) {
 }
 
 func (r *Remote) Signal(s os.Signal)      { r.tell(order{Signal: int(s.(syscall.Signal))}) }
+func (r *Remote) Tell(s os.Signal)        { r.tell(order{Tell: int(s.(syscall.Signal))}) }
 func (r *Remote) End(grace time.Duration) { r.tell(order{End: &grace}) }
 
 // tell sends an order, without waiting for a guardian that is stopped.
@@ -367,6 +369,8 @@ func obey(orders <-chan order, tree *run.Tree, outlives bool) {
 			tree.Limit(*o.Limit)
 		case o.Signal != 0:
 			tree.Signal(syscall.Signal(o.Signal))
+		case o.Tell != 0:
+			tree.Tell(syscall.Signal(o.Tell))
 		case o.End != nil:
 			tree.End(*o.End)
 		}

@@ -39,6 +39,9 @@ type Child interface {
 	// Signal sends a signal to the command's process group.
 	Signal(os.Signal)
 
+	// Tell sends a signal to the command alone, and not to what it has started.
+	Tell(os.Signal)
+
 	// End ends everything with SIGTERM and, after the grace, with SIGKILL; without a grace it does so at once.
 	End(grace time.Duration)
 }

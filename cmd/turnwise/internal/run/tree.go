@@ -57,6 +57,14 @@ func (t *Tree) Signal(s os.Signal) {
 	t.call(func() { signalGroup(t, s.(syscall.Signal)) })
 }
 
+func (t *Tree) Tell(s os.Signal) {
+	t.call(func() {
+		if !t.exited { // until it has been waited for, the number is its own
+			_ = unix.Kill(t.pid, s.(syscall.Signal))
+		}
+	})
+}
+
 func (t *Tree) End(grace time.Duration) {
 	t.call(func() {
 		t.limit.Term = Now()

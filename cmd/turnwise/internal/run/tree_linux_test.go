@@ -271,3 +271,16 @@ func takeNumber(t *testing.T) func(number int) {
 			10*time.Second, time.Millisecond)
 	}
 }
+
+// Whoever is told something by a signal would lose what it has started, if that got the signal as well.
+func TestTheCommandAloneIsTold(t *testing.T) {
+	t.Chdir(t.TempDir())
+	there := func(file string) bool { _, err := os.Stat(file); return err == nil }
+	tree, err := Start(shell(`trap 'touch told' USR1; sleep 1000 & touch ready; until test -e told; do sleep 0.05; done; kill -0 $! && touch alive; kill $!`))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return there("ready") }, time.Minute, 10*time.Millisecond)
+	tree.Tell(syscall.SIGUSR1)
+	outcome(t, tree)
+	assert.True(t, there("alive"))
+	tree.Tell(syscall.SIGUSR1) // it has gone
+}
