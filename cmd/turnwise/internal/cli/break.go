@@ -91,7 +91,8 @@ func meant(line []coord.Node, name, id string) (n coord.Node, err error) {
 	return n, usage("%s may be any of %s", coord.Printable(id), coord.Printable(strings.Join(some, ", ")))
 }
 
-func throwOut(ctx context.Context, c *coord.Client, n coord.Node, ifOlder time.Duration, yes bool) error {
+// standing says who stands in a line, as what and for how long.
+func standing(n coord.Node) string {
 	who := contenderOf(n)
 	does := "waits"
 	if n.Holds {
@@ -104,6 +105,11 @@ func throwOut(ctx context.Context, c *coord.Client, n coord.Node, ifOlder time.D
 	if n.Holds && !n.Turn.IsZero() {
 		shown += ", and has had it for " + status.Age(n.Turn)
 	}
+	return shown
+}
+
+func throwOut(ctx context.Context, c *coord.Client, n coord.Node, ifOlder time.Duration, yes bool) error {
+	shown := standing(n)
 	if ifOlder > 0 && (n.Owner.Since.IsZero() || time.Since(n.Owner.Since) < ifOlder) {
 		return fail(1, "left alone, as it did not come longer than %v ago: %s", ifOlder, shown)
 	}

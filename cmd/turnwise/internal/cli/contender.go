@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/asks"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
 )
@@ -17,12 +18,14 @@ type contender struct {
 	Mode      string `json:"mode"`
 	Holds     bool   `json:"holds"`
 	Value     string `json:"value,omitempty"`     // of a candidate
+	Rank      int    `json:"rank,omitempty"`      // of a candidate
+	Asks      string `json:"asks,omitempty"`      // what it asks those ahead to let go for
 	Processes []int  `json:"processes,omitempty"` // on a directory: the processes that the kernel keeps the line for
 	Memo      string `json:"memo,omitempty"`      // of the line; with who alone
 }
 
 func contenderOf(n coord.Node) contender {
-	return contender{Holder: status.Of(n), Kind: n.Kind, Mode: status.Mode(n.Kind), Holds: n.Holds, Value: string(n.Data)}
+	return contender{Holder: status.Of(n), Kind: n.Kind, Mode: status.Mode(n.Kind), Holds: n.Holds, Value: asks.Value(n), Rank: n.Rank, Asks: n.Asks}
 }
 
 func (c contender) who() string {

@@ -47,6 +47,7 @@ func (j *job) commands(c *cobra.Command, prepare func() error) {
 	j.request.flags(f)
 	f.StringVar(&j.label, "label", "", "what others see of this one beside host and process (default: the command's name)")
 	j.program.flags(f)
+	completeSignals(c)
 	f.IntVar(&j.statusFD, "status-fd", -1, "write events as lines of JSON to this file `descriptor`")
 	f.BoolVar(&j.flock, "flock", false, "the exit codes of flock(1): 1 if somebody has it, 69 if the command cannot be run")
 	for _, alias := range []string{"nb", "nonblocking"} {

@@ -24,6 +24,7 @@ type program struct {
 	grace   seconds
 	maxHold seconds
 	alone   bool
+	onAsk   askSignal
 }
 
 func (p *program) flags(f *pflag.FlagSet) {
@@ -31,6 +32,7 @@ func (p *program) flags(f *pflag.FlagSet) {
 	p.grace.Duration = 5 * time.Second
 	f.Var(&p.grace, "grace", "how long the command has from SIGTERM to SIGKILL; less if the ttl is short")
 	f.Var(&p.maxHold, "max-hold", "end the command after this time")
+	f.Var(&p.onAsk, "on-ask", "send the command this `signal` when somebody asks for the line with turnwise ask, such as USR1 or TERM (default: it does not listen)")
 	f.BoolVarP(&p.alone, "close", "o", false, "the command alone counts, not what it has started and left behind")
 }
 

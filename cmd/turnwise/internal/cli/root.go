@@ -70,7 +70,7 @@ all your processes on this machine.`,
 	root.SuggestionsMinimumDistance = 2
 	s.flags(root.PersistentFlags())
 	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s), onceCommand(s), lsCommand(s), whoCommand(s), memoCommand(s), watchCommand(s), topCommand(s), checkCommand(s),
-		publishCommand(s), breakCommand(s), holdCommand(s), adoptCommand(), releaseCommand(s), doctorCommand(s), auditCommand(), serveCommand(s), manCommand())
+		publishCommand(s), askCommand(s), breakCommand(s), holdCommand(s), adoptCommand(), releaseCommand(s), doctorCommand(s), auditCommand(), serveCommand(s), manCommand())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" { // for an unknown shell, the library's own shows help and succeeds

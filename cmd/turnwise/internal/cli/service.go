@@ -205,8 +205,8 @@ func enoughFiles() error {
 }
 
 // look connects for a command that only looks, and calls f.
-func (s *service) look(ctx context.Context, f func(ctx context.Context, c *coord.Client) error) error {
-	client, _, err := s.reach(ctx)
+func (s *service) look(ctx context.Context, f func(ctx context.Context, c *coord.Client) error, opts ...backend.Option) error {
+	client, _, err := s.reach(ctx, opts...)
 	if err != nil {
 		return unlessInterrupted(ctx, err)
 	}
@@ -218,14 +218,14 @@ func (s *service) look(ctx context.Context, f func(ctx context.Context, c *coord
 const reachFor = 10 * time.Second
 
 // reach connects for a command that only looks, and says where that is.
-func (s *service) reach(ctx context.Context) (c *coord.Client, at string, err error) {
+func (s *service) reach(ctx context.Context, opts ...backend.Option) (c *coord.Client, at string, err error) {
 	to, _, err := s.find()
 	if err != nil {
 		return nil, "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, reachFor)
 	defer cancel()
-	c, err = s.open(ctx, to)
+	c, err = s.open(ctx, to, opts...)
 	return c, to.String(), err
 }
 

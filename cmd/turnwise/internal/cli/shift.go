@@ -32,6 +32,7 @@ type shift struct {
 	tell       bool
 	gone       run.Moment
 	endangered bool
+	heard      bool // that somebody asks for the line
 	overstayed bool // --max-hold is over
 	stuck      bool // and for so long that something cannot be killed
 	sudden     bool // the hold ended before its deadline
@@ -113,6 +114,9 @@ func (s *shift) supervise() error {
 	if s.maxHold.Duration > 0 {
 		overstayed = time.After(s.maxHold.Duration)
 	}
+	listening, stop := context.WithCancel(s.hold.Context())
+	defer stop()
+	asked := s.asked(listening)
 	for {
 		if limit, changed := s.lease.until(); changed {
 			s.child.Limit(limit)
@@ -123,6 +127,9 @@ func (s *shift) supervise() error {
 			s.happened(e)
 		case sig := <-s.signals.pass:
 			s.terminal.pass(sig)
+		case <-asked:
+			s.heard = true
+			s.passAsk()
 		case <-overstayed:
 			s.overstayed = true
 			s.child.End(s.grace.Duration)
@@ -173,7 +180,9 @@ func (s *shift) happened(e run.Event) {
 		s.terminal.stopped(syscall.Signal(e.Signal))
 	case run.Exited:
 		s.exited = e
-		s.typed, s.tell = s.terminal.typed(e.Status)
+		if !s.heard || e.Status != int(s.onAsk.Signal) { // nobody has typed that
+			s.typed, s.tell = s.terminal.typed(e.Status)
+		}
 	case run.Endangered:
 		s.endangered = !s.overstayed
 		if s.overstayed || s.hold.Err() != nil {

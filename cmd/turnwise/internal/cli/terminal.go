@@ -123,12 +123,17 @@ func (t *terminal) pass(s os.Signal) {
 	if s == syscall.SIGINT || s == syscall.SIGQUIT {
 		t.got.Store(int32(s.(syscall.Signal)))
 	}
+	t.send(s)
+	if s == syscall.SIGTSTP && foreground() == t.own { // typed, and the shell waits for us to stop
+		t.pause()
+	}
+}
+
+// send sends a signal to the command's process group.
+func (t *terminal) send(s os.Signal) {
 	t.child.Signal(s)
 	if s == syscall.SIGTERM || s == syscall.SIGHUP {
 		t.child.Signal(syscall.SIGCONT) // a stopped process would not notice the signal
-	}
-	if s == syscall.SIGTSTP && foreground() == t.own { // typed, and the shell waits for us to stop
-		t.pause()
 	}
 }
 

@@ -80,7 +80,7 @@ func printLine(all []contender) error {
 	}
 	fmt.Fprintf(w, "\tWHO\tHAS OR WANTS\tCAME\t%sTOKEN\tID\t\n", held("HELD FOR"))
 	for _, c := range all {
-		state, came, more := "waits", "", ""
+		state, came := "waits", ""
 		if c.Holds {
 			state = "holds"
 		}
@@ -91,13 +91,25 @@ func printLine(all []contender) error {
 		if c.Turn != nil {
 			turn = status.Age(*c.Turn)
 		}
-		if c.Value != "" {
-			more = coord.Printable(strconv.Quote(c.Value))
-		}
-		if len(c.Processes) > 1 {
-			more = strings.TrimSpace(more + " kept by processes " + strings.Trim(fmt.Sprint(c.Processes), "[]"))
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s%s\t%s\t%s\n", state, c.who(), c.Mode, came, held(turn), c.Token, coord.Printable(c.ID), more)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s%s\t%s\t%s\n", state, c.who(), c.Mode, came, held(turn), c.Token, coord.Printable(c.ID), c.more())
 	}
 	return unwritten(w.Flush())
+}
+
+// more is what a contender says beside what all do.
+func (c contender) more() string {
+	var all []string
+	if c.Value != "" {
+		all = append(all, coord.Printable(strconv.Quote(c.Value)))
+	}
+	if c.Rank != 0 {
+		all = append(all, fmt.Sprint("rank ", c.Rank))
+	}
+	if c.Asks != "" {
+		all = append(all, "asks to let go: "+coord.Printable(c.Asks))
+	}
+	if len(c.Processes) > 1 {
+		all = append(all, "kept by processes "+strings.Trim(fmt.Sprint(c.Processes), "[]"))
+	}
+	return strings.Join(all, " ")
 }

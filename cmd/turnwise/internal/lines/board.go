@@ -4,6 +4,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/asks"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
 )
@@ -66,6 +67,8 @@ type Contender struct {
 	Position int    `json:"position,omitempty"`              // of a waiter: 1 is the next
 	Expected int    `json:"expected_wait_seconds,omitempty"` // of a waiter
 	Value    string `json:"value,omitempty"`                 // of a candidate
+	Rank     int    `json:"rank,omitempty"`                  // of a candidate
+	Asks     string `json:"asks,omitempty"`                  // what it asks those ahead to let go for
 }
 
 // Owner is one process or, on this machine, a process with those that it has started.
@@ -114,7 +117,7 @@ func (r *record) show(name string, most int, stuck func(coord.Node) bool, now ti
 			l.More++
 			continue
 		}
-		c := Contender{Holder: status.Of(n), Kind: n.Kind, Mode: status.Mode(n.Kind), Holds: n.Holds, Value: cut(string(n.Data))}
+		c := Contender{Holder: status.Of(n), Kind: n.Kind, Mode: status.Mode(n.Kind), Holds: n.Holds, Value: cut(asks.Value(n)), Rank: n.Rank, Asks: n.Asks}
 		c.Host, c.Label = cut(c.Host), cut(c.Label)
 		if at, ok := r.turns[n.Token]; ok && c.Turn == nil {
 			c.Turn = stamp(at)
@@ -144,7 +147,7 @@ func (l Line) same(o Line) bool {
 	for i, c := range l.Contenders {
 		d := o.Contenders[i]
 		if c.ID != d.ID || c.Kind != d.Kind || c.Holds != d.Holds || c.Position != d.Position || c.Expected != d.Expected ||
-			c.Value != d.Value || !sameTime(c.Turn, d.Turn) {
+			c.Value != d.Value || c.Rank != d.Rank || c.Asks != d.Asks || !sameTime(c.Turn, d.Turn) {
 			return false
 		}
 	}

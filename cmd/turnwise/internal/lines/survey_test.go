@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/asks"
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
@@ -393,4 +395,17 @@ func TestWhatChanged(t *testing.T) {
 	different, gone = board(b).Changes(board(a, b, c))
 	assert.Empty(t, different)
 	assert.Equal(t, []string{"a", "c"}, gone)
+}
+
+// What the tool writes into the node of an ask, for turnwise alone, is no value.
+func TestWhatAContenderAsksIsShown(t *testing.T) {
+	r := &record{nodes: []coord.Node{
+		{Kind: rules.Lead, Token: 7, Holds: true, Rank: 2, Data: []byte("here")},
+		{Kind: rules.Lock, Token: 9, Asks: "please", Data: asks.Of([]coord.Token{7})},
+	}}
+	r.asOf = time.Now()
+	l := r.show("a", Many, func(coord.Node) bool { return false }, time.Now())
+	require.Len(t, l.Contenders, 2)
+	assert.Equal(t, []any{"here", 2, ""}, []any{l.Contenders[0].Value, l.Contenders[0].Rank, l.Contenders[0].Asks})
+	assert.Equal(t, []any{"", 0, "please"}, []any{l.Contenders[1].Value, l.Contenders[1].Rank, l.Contenders[1].Asks})
 }

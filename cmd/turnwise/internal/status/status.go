@@ -23,15 +23,17 @@ const Version = 1
 type Event struct {
 	Version  int        `json:"v"`
 	Time     time.Time  `json:"time"`
-	Event    string     `json:"event"` // waiting, granted, endangered, lost, released
+	Event    string     `json:"event"` // waiting, granted, asked, endangered, lost, released
 	Name     string     `json:"name"`
 	Mode     string     `json:"mode"`
-	Line     string     `json:"line,omitempty"`     // of waiting: in which of several lines
+	Line     string     `json:"line,omitempty"`     // of waiting and asked: in which of several lines
 	Position int        `json:"position,omitempty"` // of waiting: 1 is the next to have its turn
 	Holder   *Holder    `json:"holder,omitempty"`   // of waiting
 	Token    string     `json:"token,omitempty"`    // from granted on; as text, since it may be too large for a number in JSON
 	Deadline *time.Time `json:"deadline,omitempty"` // of granted and endangered: when the hold ends if nothing more is heard
 	Reason   string     `json:"reason,omitempty"`   // of lost
+	By       *Holder    `json:"by,omitempty"`       // of asked: who asks
+	Asks     string     `json:"asks,omitempty"`     // of asked: what for
 }
 
 // Holder describes who has the line.

@@ -361,7 +361,7 @@ func (v *view) drawOpen(c canvas, width, height int, now time.Time) {
 	v.page = room
 	v.first = max(0, min(v.first, len(l.Contenders)-room))
 	rows := []row{{[]string{"", "WHO", "HAS OR WANTS", "CAME", "TOKEN", "ID"}, soft}}
-	if slices.ContainsFunc(l.Contenders, func(x lines.Contender) bool { return x.Value != "" }) {
+	if slices.ContainsFunc(l.Contenders, func(x lines.Contender) bool { return remark(x) != "" }) {
 		rows[0].cells = append(rows[0].cells, "VALUE")
 	}
 	for _, x := range l.Contenders[v.first:min(len(l.Contenders), v.first+room)] {
@@ -404,7 +404,15 @@ func contender(x lines.Contender, now time.Time) []string {
 	if !x.Since.IsZero() {
 		came = span(now.Sub(x.Since)) + " ago"
 	}
-	return []string{state, who(x), x.Mode, came, x.Token, coord.Printable(x.ID), coord.Printable(x.Value)}
+	return []string{state, who(x), x.Mode, came, x.Token, coord.Printable(x.ID), coord.Printable(remark(x))}
+}
+
+// remark is what a contender says beside what all do.
+func remark(x lines.Contender) string {
+	if x.Asks != "" {
+		return strings.TrimSpace(x.Value + " asks to let go: " + x.Asks)
+	}
+	return x.Value
 }
 
 // table draws rows from y on. Columns are as wide as their contents; if that is too much, the widest give way.

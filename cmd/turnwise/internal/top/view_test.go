@@ -261,3 +261,11 @@ func TestWhatIsPrinted(t *testing.T) {
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("broken") }
+
+func TestAnOpenLineShowsWhatSomebodyAsks(t *testing.T) {
+	v := &view{board: &lines.Board{Time: noon, State: lines.Live, Lines: []lines.Line{{Name: "a", State: lines.Live, Holding: 1, Waiting: 1, Contenders: []lines.Contender{
+		{Holder: &status.Holder{ID: "1", Host: "h", PID: 1, Token: "7"}, Mode: "exclusive", Holds: true},
+		{Holder: &status.Holder{ID: "2", Host: "h", PID: 2, Token: "9"}, Mode: "exclusive", Position: 1, Asks: "the disk\nis full"},
+	}}}}, open: "a", one: true}
+	assert.Contains(t, v.on(t, 120, 12).String(), `asks to let go: the disk\nis full`)
+}

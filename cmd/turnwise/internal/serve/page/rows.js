@@ -145,6 +145,8 @@ const parts = [
   {title: 'Token', kind: 'id', cell: (c) => c.token},
   {title: 'ID', kind: 'id', cell: (c) => other(c.id), has: (c) => c.id},
   {title: 'Value', kind: 'value', cell: (c) => c.value ? other(c.value) : ''},
+  {title: 'Rank', kind: 'mode', cell: (c) => c.rank ? String(c.rank) : ''},
+  {title: 'Asks to let go', kind: 'value', cell: (c) => c.asks ? other(c.asks) : ''},
 ];
 
 function inner(line) {
