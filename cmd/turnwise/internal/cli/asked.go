@@ -165,6 +165,8 @@ func (w *waiter) holds(of turn) (all []*coord.Hold) {
 	switch h := of.(type) {
 	case *coord.Hold:
 		return []*coord.Hold{h}
+	case ranked:
+		return []*coord.Hold{h.Hold}
 	case together:
 		for _, name := range w.names() {
 			all = append(all, h.Hold.Hold(name))

@@ -57,6 +57,7 @@ func TestWhetherElectStandsAgain(t *testing.T) {
 		assert.Equal(t, c.failed, j.again(&ended{code: 3}), "--restart=%s, the command failed", c.restart)
 		assert.Equal(t, c.unreached, j.again(unreachable), "--restart=%s, the service was out of reach", c.restart)
 		assert.Equal(t, c.told, j.again(wrong), "--restart=%s, a wrong flag", c.restart)
+		assert.True(t, j.again(fail(codeStopped, "%w", errOutranked)), "--restart=%s, a better candidate stands", c.restart)
 	}
 }
 

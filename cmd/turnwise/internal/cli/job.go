@@ -188,6 +188,9 @@ func (j *job) term(w *waiter) error {
 
 // again reports whether to stand again after a term that has ended with err.
 func (j *job) again(err error) bool {
+	if errors.Is(err, errOutranked) { // it stands behind the better one: that is what a rank is for
+		return true
+	}
 	if j.restart == "" || j.restart == "never" {
 		return false
 	}

@@ -34,7 +34,9 @@ type shift struct {
 	endangered bool
 	heard      bool // that somebody asks for the line
 	overstayed bool // --max-hold is over
-	stuck      bool // and for so long that something cannot be killed
+	outranked  bool // a better candidate stands
+	gaveWay    bool // and the command ran until then
+	stuck      bool // the command was ended for one of these, and so long ago that something cannot be killed
 	sudden     bool // the hold ended before its deadline
 }
 
@@ -63,9 +65,7 @@ func work(w *waiter, p *program, hold turn, ended func() error) error {
 		err = ended()
 	}
 	hold.Release()
-	switch codeOf(err) {
-	case codeStopped, codeLost, codeBroken:
-	default:
+	if code := codeOf(err); errors.Is(err, errOutranked) || code != codeStopped && code != codeLost && code != codeBroken {
 		s.reports.Tell(status.Event{Event: "released", Token: fmt.Sprint(hold.Token())})
 	}
 	return err
@@ -116,7 +116,7 @@ func (s *shift) supervise() error {
 	}
 	listening, stop := context.WithCancel(s.hold.Context())
 	defer stop()
-	asked := s.asked(listening)
+	asked, better := s.asked(listening), s.better(listening)
 	for {
 		if limit, changed := s.lease.until(); changed {
 			s.child.Limit(limit)
@@ -132,11 +132,13 @@ func (s *shift) supervise() error {
 			s.passAsk()
 		case <-overstayed:
 			s.overstayed = true
-			s.child.End(s.grace.Duration)
-			stuck = time.After(s.grace.Duration + giveUpAfter)
+			stuck = s.end()
+		case <-better:
+			s.outranked, s.gaveWay = true, s.exited.What == 0 && !s.overstayed
+			stuck = s.end()
 		case <-stuck:
 			s.stuck = true
-			fmt.Fprintf(os.Stderr, "turnwise: %q: --max-hold is over, and some of what the command has started cannot be killed: the line stays taken until it ends\n", s.name)
+			fmt.Fprintf(os.Stderr, "turnwise: %q: %s, and some of what the command has started cannot be killed: the line stays taken until it ends\n", s.name, s.reason())
 		case <-lost:
 			lost = nil
 			s.sudden = s.lease.deadline == 0 || run.Now() < s.lease.deadline
@@ -154,6 +156,22 @@ func (s *shift) supervise() error {
 			return s.verdict()
 		}
 	}
+}
+
+// end has the command end, and returns a channel that tells when it is too late for that.
+func (s *shift) end() <-chan time.Time {
+	s.child.End(s.grace.Duration)
+	return time.After(s.grace.Duration + giveUpAfter)
+}
+
+// ending reports whether the command is to end though nothing is wrong with the hold.
+func (s *shift) ending() bool { return s.overstayed || s.outranked }
+
+func (s *shift) reason() string {
+	if s.overstayed {
+		return "--max-hold was over"
+	}
+	return "a better candidate came"
 }
 
 // graceAfter returns for how long the command may go on after a loss. If that is because the service has forgotten who holds, and
@@ -184,8 +202,8 @@ func (s *shift) happened(e run.Event) {
 			s.typed, s.tell = s.terminal.typed(e.Status)
 		}
 	case run.Endangered:
-		s.endangered = !s.overstayed
-		if s.overstayed || s.hold.Err() != nil {
+		s.endangered = !s.ending()
+		if s.ending() || s.hold.Err() != nil {
 			return
 		}
 		s.reports.Tell(s.event("endangered"))
@@ -207,8 +225,10 @@ func (s *shift) verdict() error {
 		return fail(codeLost, "%q: %w, before the command had ended", s.name, why)
 	case s.endangered:
 		return fail(codeStopped, "%q: the command was ended, since the hold was about to be lost", s.name)
+	case s.gaveWay:
+		return fail(codeStopped, "%q: %w", s.name, errOutranked)
 	case s.stuck:
-		err := fmt.Errorf("%q: what could not be killed when --max-hold was over has ended by itself", s.name)
+		err := fmt.Errorf("%q: what could not be killed when %s has ended by itself", s.name, s.reason())
 		if s.exited.Code == 0 {
 			return &failure{codeStopped, err}
 		}
