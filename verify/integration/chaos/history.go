@@ -74,7 +74,7 @@ func history(e *evidence, line string, limit int64) []porcupine.Operation {
 		switch s := nodes[a.node]; {
 		case a.line != line:
 		case a.outcome == busy:
-			add(a.worker, a.wanted, a.ended, finds, weight(a.kind))
+			add(a.worker, max(0, a.wanted-e.stale), a.ended, finds, weight(a.kind))
 		case a.granted > 0 && s != nil:
 			delete(nodes, a.node)
 			add(a.worker, max(a.wanted, e.truth.notBefore(s.born)), min(a.granted, e.truth.notAfter(s.born)), joins, weight(a.kind))

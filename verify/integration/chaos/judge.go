@@ -81,6 +81,7 @@ type evidence struct {
 	killed   map[int]time.Duration // workers that were killed, and when
 	frozen   []pause               // servers that were stopped; worker is 0
 	forgot   bool                  // the service has begun again, and its tokens with it
+	stale    time.Duration         // how old may be what a refused try was shown
 	drained  time.Duration         // when everybody was told to finish
 }
 

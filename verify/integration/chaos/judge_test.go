@@ -190,6 +190,12 @@ func TestATryIsToldTheTruth(t *testing.T) {
 	require.Equal(t, porcupine.Ok, readingOf(tries(18*ms, 25*ms), "try-mutex"))
 	require.Equal(t, porcupine.Illegal, readingOf(tries(22*ms, 28*ms), "try-mutex"), "nobody was there")
 
+	late := tries(22*ms, 28*ms)
+	late.stale = 3 * ms
+	require.Equal(t, porcupine.Ok, readingOf(late, "try-mutex"), "a leader that has lost the others was asked")
+	late.stale = ms
+	require.Equal(t, porcupine.Illegal, readingOf(late, "try-mutex"), "so late it has noticed that")
+
 	ghost := tries(22*ms, 28*ms)
 	ghost.truth.nodes = append(ghost.truth.nodes, node("c", 21, 29))
 	ghost.truth.nodes[2].line = "try-mutex"

@@ -151,8 +151,21 @@ func (s *scene) openService(ctx context.Context) (err error) {
 // are quicker in proportion. A ZooKeeper that hears nothing from the others goes on for five ticks, which is a session. It
 // ends sessions at ticks, never early, so longer ticks would hide who believes for too long.
 func (p plan) configuration() []servers.Option {
-	return []servers.Option{servers.Members(p.members), servers.Links(), servers.Tick(min(2*time.Second, p.session/5)),
-		servers.Config("initLimit=10", "syncLimit=5"), servers.ElectionTimeout(p.session / 10)}
+	return []servers.Option{servers.Members(p.members), servers.Links(), servers.Tick(p.tick()),
+		servers.Config("initLimit=10", fmt.Sprintf("syncLimit=%d", syncLimit)), servers.ElectionTimeout(p.session / 10)}
+}
+
+const syncLimit = 5
+
+func (p plan) tick() time.Duration { return min(2*time.Second, p.session/5) }
+
+// stale is how old may be what a refused try was shown. On ZooKeeper it asks a leader that may have lost the others, and notices that
+// only after syncLimit ticks, of which a busy machine may need twice as many.
+func (p plan) stale() time.Duration {
+	if p.service == "zk" {
+		return 2 * syncLimit * p.tick()
+	}
+	return 0
 }
 
 // patience is how long those that still wait may take once all faults are healed and nobody else joins.
@@ -266,6 +279,7 @@ func (s *scene) finish() (*evidence, error) {
 		return nil, err
 	}
 	e.writes, e.pauses, e.frozen, e.killed, e.forgot = s.register.all(), s.pauses, s.frozen, s.killed, s.forgot
+	e.stale = s.stale()
 	return e, nil
 }
 
