@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
 )
@@ -71,7 +72,11 @@ func connect(t testing.TB, sys *System, admin *register.Driver, opts []register.
 	l.Expire = func(t testing.TB, s driver.Session) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := admin.EndSession(ctx, d.id(s)); err != nil {
+		err := admin.EndSession(ctx, d.id(s))
+		for err != nil && !driver.IsLasting(err) && driverkit.Sleep(ctx, 100*time.Millisecond) == nil { // a request on a busy machine
+			err = admin.EndSession(ctx, d.id(s))
+		}
+		if err != nil {
 			t.Fatalf("EndSession: %v", err)
 		}
 	}
