@@ -43,6 +43,9 @@ type approach struct {
 func (c *contender) run(ctx context.Context) {
 	for range c.cfg.Rounds {
 		c.pause(ctx, 20*time.Millisecond)
+		if c.servers.Slow && c.rand.IntN(3) == 0 { // the session idles
+			c.pause(ctx, c.cfg.TTL)
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -167,7 +170,7 @@ func (c *contender) holds(ctx context.Context, h *coord.Hold, inside func(ctx co
 		c.late = write
 	}
 	work := 100 * time.Millisecond
-	if c.rand.IntN(12) == 0 {
+	if n := c.rand.IntN(12); n == 0 || n < 4 && c.servers.Slow {
 		work = 2 * c.cfg.TTL
 	}
 	c.pause(h.Context(), work)

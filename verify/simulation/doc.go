@@ -5,7 +5,7 @@
 //
 // Between a driver and its far side sits a [scheduler]. It parks every request, answer and event, waits until no goroutine
 // can go on (testing/synctest), and then lets exactly one thing happen: a parked parcel arrives, a replica follows by one
-// change, time passes, or something breaks.
+// change, servers hear from each other, time passes, or something breaks.
 //
 // A [Script] does not even need a seed: its few contenders are always the same, parcels arrive in turn, and faults come
 // where it says. The tests try every single fault at every step of every recipe, and pairs of faults.
@@ -24,8 +24,10 @@
 //
 // On ZooKeeper, a parcel is a frame of the protocol, and a connection keeps its order. Members follow the leader when the
 // scheduler says so; they are cut off from each other, killed, and restored from a backup; time passes for them as for
-// everybody else. When two goroutines of a process are about to write, the runtime decides which comes first, so only three
-// in ten seeds give the same run again (three in four with -cpu 1). In a script each client does one thing at a time.
+// everybody else. Any direction between two members may stand still for any time, and then the other one. In a quarter of
+// the runs all that members say to each other also waits for the scheduler, fewer things break, sessions idle now and then,
+// and holds are long. When two goroutines of a process are about to write, the runtime decides which comes first, so only
+// three in ten seeds give the same run again (three in four with -cpu 1). In a script each client does one thing at a time.
 //
 // All members of an ensemble run the same version of ZooKeeper, 3.4, 3.5, 3.8 or 3.9, and some ensembles have an observer.
 // In a quarter of the runs on ZooKeeper and etcd, nodes are named as other tools name them; on ZooKeeper, the clients of a

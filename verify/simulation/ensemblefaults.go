@@ -3,6 +3,8 @@ package simulation
 import (
 	"fmt"
 	"time"
+
+	"github.com/turnwise/turnwise/verify/simulation/zookeeper"
 )
 
 // What may befall a ZooKeeper ensemble, beyond the faults that every far side has.
@@ -15,6 +17,13 @@ var ensembleKinds = []*Kind{
 	{name: "away", needs: anything, breaks: func(s *script, p parcel) { s.lasts(outlastsSessions, s.ensemble().kill(p.link)) }},
 	// Nothing that the others say to the link's server arrives, while they hear it.
 	{name: "deafened", needs: anything, breaks: func(s *script, p parcel) { s.lasts(scriptTTL*2/3, s.ensemble().deafen(p.link)) }},
+	// What the leader says to the link's server is late; then what that one says to the leader, for longer than sessions live.
+	{name: "turned", needs: anything, breaks: func(s *script, p parcel) {
+		if leader, m := s.ensemble().zk.Leader(), s.ensemble().zk.MemberOf(p.link); leader != nil && m != nil && leader != m {
+			s.hold(leader, m, scriptTTL*3/5, outlastsSessions)
+			s.broken = later(s.broken, time.Now().Add(scriptTTL*3/5+outlastsSessions))
+		}
+	}},
 	// The connection breaks, and all servers grant less from then on.
 	{name: "shorter", needs: anything, breaks: func(s *script, p parcel) {
 		s.ensemble().grant(scriptTTL * 2 / 3)
@@ -31,7 +40,7 @@ var ensembleKinds = []*Kind{
 // ensembleFault breaks something on an ensemble, in a run that a seed decides.
 func (w *world) ensembleFault(c *client) string {
 	d := time.Duration(w.rand.Int64N(int64(2 * w.cfg.TTL)))
-	switch w.rand.IntN(5) {
+	switch w.rand.IntN(7) {
 	case 0:
 		w.lasts(d, w.depose())
 		return fmt.Sprintf("FAULT the leader is away for %v", d)
@@ -44,6 +53,8 @@ func (w *world) ensembleFault(c *client) string {
 	case 3:
 		w.lasts(d/8, w.scheduler.hold(c.name))
 		return fmt.Sprintf("FAULT all that %s is told in %v comes at once", c.name, d/8)
+	case 4, 5:
+		return w.holdWay(c)
 	}
 	if w.rand.IntN(6) > 0 || w.servers.Version.Minor < 6 { // there a session cannot ask which nodes it has: see coord/zk
 		return ""
@@ -51,6 +62,38 @@ func (w *world) ensembleFault(c *client) string {
 	back, since := 1+w.rand.IntN(20), w.rand.IntN(2)*1000
 	w.restore(back, since)
 	return fmt.Sprintf("FAULT a backup of %d transactions ago is put back, and then there are %d others", back, since)
+}
+
+// holdWay stalls one direction between two servers for a while, and then perhaps the other one. Mostly these are the leader and
+// the server of a client.
+func (w *world) holdWay(c *client) string {
+	all := w.ensemble().zk.Members()
+	from, to := w.ensemble().zk.Leader(), w.ensemble().zk.MemberOf(c.name)
+	if from == nil || to == nil || w.rand.IntN(4) == 0 {
+		from, to = all[w.rand.IntN(len(all))], all[w.rand.IntN(len(all))]
+	}
+	if from == to {
+		return ""
+	}
+	d, then := time.Duration(w.rand.Int64N(int64(w.cfg.TTL))), time.Duration((w.rand.IntN(4)+1)/2)*w.cfg.TTL
+	if w.rand.IntN(4) == 0 {
+		from, to = to, from
+	}
+	w.hold(from, to, d, then)
+	return fmt.Sprintf("FAULT what %v says to %v is late by %v, and then the other way by %v", from, to, d, then)
+}
+
+// hold stalls what one server says to another, and then what that one says.
+func (w *world) hold(from, to *zookeeper.Member, d, then time.Duration) {
+	zk := w.ensemble().zk
+	release, back := zk.Hold(from, to), func() {}
+	w.lasts(d, func() {
+		if then > 0 {
+			back = zk.Hold(to, from) // before anything is answered
+		}
+		release()
+	})
+	w.lasts(d+then, func() { back() })
 }
 
 func (w *world) ensemble() *ensemble { return w.service.(*ensemble) }

@@ -13,6 +13,8 @@ import (
 func (w *world) fault(ready []parcel) string {
 	c := w.clients[w.rand.IntN(len(w.clients))]
 	switch p := w.cfg.Profile; {
+	case w.servers.Slow && w.rand.IntN(2) == 0:
+		return w.holdWay(c)
 	case p == ZooKeeper && w.rand.IntN(4) == 0:
 		return w.ensembleFault(c)
 	case p == Etcd && w.rand.IntN(4) == 0:

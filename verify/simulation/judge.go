@@ -389,6 +389,9 @@ func (w *world) released(c *claim) {
 // takeAway calls f, which takes nodes away out of the blue. It excuses all who hold through one of these, or are about to
 // hear that they do.
 func (w *world) takeAway(f func()) {
+	if w.servers.Slow { // what goes by itself is not excused
+		w.ensemble().zk.Settle()
+	}
 	before := w.standing()
 	f()
 	after := w.standing()

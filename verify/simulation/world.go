@@ -132,6 +132,9 @@ func Run(cfg Config) Report {
 		w.lines = []string{"a", "b"} // for other tools, all that is below a name is in its line
 	}
 	w.swift = w.rand.IntN(4) == 0
+	if w.servers.Slow = w.servers.Members > 1 && w.rand.IntN(4) == 0; w.servers.Slow { // a server is not given up before its sessions
+		w.servers.SyncLimit += int(cfg.TTL / w.servers.Tick)
+	}
 	w.start(0.94 + w.rand.Float64()*0.12)
 	w.run()
 	return w.reported()
@@ -203,10 +206,11 @@ func (w *world) run() {
 	for !ended(done) && w.ok() {
 		w.step(faulty)
 		switch {
-		case faulty && w.steps > 400:
+		case faulty && w.steps > 400 && (!w.servers.Slow || w.steps > 800):
 			faulty, w.healed = false, time.Now()
 			w.scheduler.heal()
 			w.rejoin(true)
+			w.hasten()
 			w.note("everything is healed")
 		case !faulty && !w.healed.IsZero() && time.Since(w.healed) > patience, w.steps > 20000:
 			w.mu.Lock()
@@ -252,6 +256,7 @@ func (w *world) finish(cancel func(), all *sync.WaitGroup) {
 		cancel()
 	}
 	w.rejoin(true)
+	w.hasten()
 	w.drain()
 	w.scheduler.openUp()
 	for i := range w.replicas {
@@ -360,13 +365,17 @@ func (w *world) note(what string) {
 
 func (w *world) happen(faulty bool) string {
 	ready := w.scheduler.ready()
-	if faulty && w.rand.IntN(20) == 0 {
+	each, jump := 20, 30
+	if w.servers.Slow { // fewer things break, and for longer
+		each, jump = 40, 6
+	}
+	if faulty && w.rand.IntN(each) == 0 {
 		if what := w.fault(ready); what != "" {
 			return what
 		}
 	}
-	lagging := w.lagging()
-	choice := w.rand.IntN(len(ready) + len(lagging) + 1)
+	lagging, between := w.lagging(), w.between()
+	choice := w.rand.IntN(len(ready) + len(lagging) + len(between) + 1)
 	switch {
 	case choice < len(ready):
 		p := ready[choice]
@@ -377,12 +386,16 @@ func (w *world) happen(faulty bool) string {
 		replica := lagging[choice-len(ready)]
 		w.service.CatchUp(replica, 1)
 		return fmt.Sprintf("replica %d follows", replica)
+	case choice < len(ready)+len(lagging)+len(between):
+		way, n := between[choice-len(ready)-len(lagging)], 1+w.rand.IntN(3)
+		w.ensemble().zk.Deliver(way, n)
+		return fmt.Sprintf("m%d -> m%d %s, and so on: %d at most", way.From, way.To, way.What, n)
 	}
 	d := time.Duration(w.rand.Int64N(int64(5 * time.Millisecond)))
-	if len(ready)+len(lagging) == 0 {
+	if len(ready)+len(lagging)+len(between) == 0 {
 		d *= 10 // nothing else can happen
 	}
-	if faulty && w.rand.IntN(30) == 0 {
+	if faulty && w.rand.IntN(jump) == 0 {
 		d = time.Duration(w.rand.Int64N(int64(w.cfg.TTL / 8)))
 	}
 	time.Sleep(d)
@@ -397,6 +410,21 @@ func (w *world) lagging() []int {
 		}
 	}
 	return all
+}
+
+// between returns where something may arrive between the servers themselves.
+func (w *world) between() []zookeeper.Way {
+	if !w.servers.Slow {
+		return nil
+	}
+	return w.ensemble().zk.Waiting()
+}
+
+// hasten has everything arrive at once between the servers, from now on.
+func (w *world) hasten() {
+	if w.servers.Slow {
+		w.ensemble().zk.Hasten()
+	}
 }
 
 func (w *world) node() (driver.Node, bool) {

@@ -33,7 +33,7 @@ type request struct {
 
 	// Of requests that the leader decides.
 	decided bool
-	index   int // how much of the log a member must know to answer
+	index   int // how much of the log the member must have made to answer
 	txn     *txn
 	refused bool // there is no such session
 }
@@ -78,10 +78,10 @@ func (c *conn) receive(frame []byte) {
 
 // touch notes that the session has been heard from. The leader hears of it when it asks.
 func (c *conn) touch() {
-	if c.m != c.e.leader {
+	if l := c.m.reign; l != nil {
+		l.touch(l.tracked[c.session.id], c.timeout)
+	} else {
 		c.m.touched[c.session.id] = c.timeout
-	} else if !c.session.closing {
-		c.e.touch(c.session, c.timeout)
 	}
 }
 
@@ -162,106 +162,16 @@ func (v Version) knows(op int32) bool {
 
 // forward sends a request to the leader.
 func (m *Member) forward(r *request) {
-	e := m.e
-	if r.op == opSync && m.leads && !(m == e.leader && e.hasQuorum()) {
-		r.decided, r.index = true, m.applied // a member that leads, or thinks so, asks nobody
-		return
+	if p := m.peer; p != nil {
+		p.say(r.what, func() { p.l.decide(r) })
+	} else if m.reign != nil {
+		m.reign.decide(r)
 	}
-	if len(m.forwards) > 0 || !e.hasQuorum() || m != e.leader && (!m.serving || m.out || e.leader.out || e.leader.in) {
-		m.forwards = append(m.forwards, r)
-		return
-	}
-	e.decide(r)
-	m.follow(r.index - m.applied)
-}
-
-// decide has the leader decide about a request.
-func (e *Ensemble) decide(r *request) {
-	m := r.conn.m
-	r.decided = true
-	defer func() {
-		r.index = len(e.log)
-		e.leader.follow(1 << 30)
-	}()
-	switch r.op {
-	case opCreateSession:
-		e.decideSession(r)
-		return
-	case opSync:
-		if s := e.tracked[r.session.id]; s == nil || s.closing || s.owner != nil && s.owner != m {
-			r.txn = &txn{op: opError, code: e.ownership(r)}
-		}
-		return
-	}
-	x := &txn{session: r.session.id}
-	if x.code = e.ownership(r); x.code == 0 && r.op == opCloseSession {
-		r.session.closing = true
-		x.op = opCloseSession
-		delete(e.tracked, r.session.id)
-	} else if x.code == 0 {
-		e.prepare(r, x)
-	}
-	if x.code != 0 && x.op != opMulti {
-		x.op = opError
-	}
-	r.txn = x
-	e.commit(x)
-	if x.owner == r.session.id {
-		e.owners[x.path] = r.session
-	}
-	for _, part := range x.parts {
-		if part.op == opCreate && part.owner == r.session.id {
-			e.owners[part.path] = r.session
-		}
-	}
-}
-
-// ownership returns an error code if a session may not be used through this member any more.
-func (e *Ensemble) ownership(r *request) int32 {
-	s := e.tracked[r.session.id]
-	switch {
-	case s == nil || s.closing:
-		return errExpired
-	case s.owner == nil:
-		s.owner = r.conn.m
-	case s.owner != r.conn.m:
-		return errMoved
-	}
-	return 0
-}
-
-// elsewhere reports whether a session is on another member. For requests that need no decision, only the leader checks that,
-// on its own connections.
-func (e *Ensemble) elsewhere(r *request) bool {
-	s := e.tracked[r.session.id]
-	return s != nil && s.owner != nil && s.owner != r.conn.m
-}
-
-func (e *Ensemble) decideSession(r *request) {
-	c := r.conn
-	if r.session != nil {
-		s := e.tracked[r.session.id]
-		if r.refused = s == nil || s.closing; !r.refused {
-			before := s.expires
-			e.touch(s, c.timeout)
-			if s.expires < before {
-				s.untold.Store(int64(before))
-			}
-			s.owner = c.m
-		}
-		return
-	}
-	s := &Session{id: int64(c.m.number)<<56 | int64(len(e.sessions)+1), link: c.link, timeout: c.timeout, owner: c.m}
-	e.sessions[s.id], e.tracked[s.id] = s, s
-	r.session = s
-	e.touch(s, c.timeout)
-	r.txn = &txn{op: opCreateSession, session: s.id, timeout: c.timeout}
-	e.commit(r.txn)
 }
 
 // prepare decides about a change.
-func (e *Ensemble) prepare(r *request, x *txn) {
-	v := &view{e.latest, make(map[string]*record)}
+func (l *reign) prepare(r *request, x *txn) {
+	v := &view{l.ahead, make(map[string]*record)}
 	in := &decoder{b: r.body}
 	if r.op != opMulti {
 		o := readOperation(r.op, in)
@@ -347,7 +257,7 @@ func (c *conn) answer(r *request) {
 	case r.txn != nil && r.txn.code == errMoved:
 		c.hangUp()
 		return
-	case r.txn == nil && c.m == c.e.leader && c.e.elsewhere(r):
+	case r.txn == nil && c.m.reign != nil && c.m.reign.elsewhere(r):
 		c.hangUp()
 		return
 	case r.op == opSetWatches && c.e.refusing[c.link]:

@@ -6,12 +6,21 @@
 //
 //   - Each member has its own copy of the data, which lags behind the leader's. A majority agrees to changes, in one order.
 //     When a client gets the answer to a change, its member knows of that change. sync makes a member catch up.
+//   - Members talk to each other on links, one each way between any two. On each, requests, proposals, acknowledgements,
+//     commits, pings, what is said in answer to those, and the end of the connection arrive in order. Any may be held, for any
+//     time, with clients still served at both ends. Normally everything else arrives at once. In a slow ensemble each message
+//     waits until it is let through: a change is decided, logged by one member, logged by another, agreed to, known to be
+//     so, and made, and a member may die between any two of these.
+//   - A leader that dies leaves behind what it has proposed. Who leads next has logged the most among a majority, and what it
+//     has logged is agreed to. What others have logged is forgotten when they follow it. Clients lose their connections.
+//   - A member gives up a leader that is silent for SyncLimit ticks; a leader gives up a member that is, or that leaves a
+//     proposal without an acknowledgement, and gives up itself without a majority.
 //   - A connection's requests are answered in order. News of nodes comes in between, in the order of the changes.
-//   - The leader ends sessions, at whole ticks. Twice in a tick, each member tells it which sessions that member has heard
-//     from. A write through another member does not put the end off by itself.
+//   - The leader ends sessions, at whole ticks. Twice in a tick it pings each member, whose reply says which sessions that
+//     member has heard from. A write through another member does not put the end off by itself.
 //   - A member that is cut off from the leader goes on answering pings and reads for SyncLimit ticks. Requests that need the
 //     leader wait, and reach it if the cut heals in time. A leader without the others goes on in the same way, and also
-//     answers sync.
+//     answers sync, even while another one leads already.
 //   - Each connection negotiates the timeout. A member with another limit grants another timeout, and the session lasts that
 //     long from then on; but a new leader begins with the timeout that was granted first.
 //   - A member hangs up on a client that has seen more than the member knows, before it checks whether it knows the session.
@@ -23,8 +32,19 @@
 //     Asked for one of these, a member says so and hangs up. From 3.9 on, news tells its transaction; from 3.9.2 on, exists
 //     needs a right.
 //
-// Not imitated: the messages between members (a change is agreed to at once, or waits until the members reach each other
-// again), disks, read-only members (they hang up on clients that do not ask for one, as any member does that does not
-// serve), quotas, TTL nodes, reconfiguration, SASL and TLS. The children of a directory, and the nodes of a session that
-// ends, come in the order in which they were made; in ZooKeeper they have no order.
+// Not imitated, and why that does not matter to clients:
+//
+//   - Votes, and what a leader sends to those who begin to follow it. Both are done at once among members that hear each other
+//     both ways. A member serves nobody until they are over, so if they took longer, it would only come back later.
+//   - Disks: what is proposed to a member is logged and acknowledged at once. A slow disk looks like a slow link. That a member
+//     loses what it has acknowledged is beyond what ZooKeeper promises.
+//   - The time between a leader's knowing that something is agreed to and its own clients' knowing: other members lag, and
+//     clients are on those, too.
+//   - A leader that is stopped and goes on: it looks like one whose links were held, but for the pings that it owes. These
+//     are in verify/model/timed. All members have one clock.
+//   - Read-only members (they hang up on clients that do not ask for one, as any member does that does not serve), quotas, TTL
+//     nodes, reconfiguration, observers that follow an observer, SASL and TLS: coord/zk uses none of these.
+//
+// The children of a directory, and the nodes of a session that ends, come in the order in which they were made; in ZooKeeper
+// they have no order.
 package zookeeper

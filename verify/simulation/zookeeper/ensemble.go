@@ -23,6 +23,7 @@ type Config struct {
 	MostConns int           // of one client at a member: any number
 	Leaks     bool          // as before 2024: those who watch a node are told what happens to it even if they may not read it
 	Root      string        // is left out where requests are described
+	Slow      bool          // what members say to each other arrives by Deliver, and not by itself
 	Network   Network
 }
 
@@ -36,6 +37,9 @@ func (v Version) atLeast(minor, patch int) bool {
 // maxBuffer is the default of jute.maxbuffer.
 const maxBuffer = 0xfffff
 
+// everything is more than any log has.
+const everything = 1 << 30
+
 // Ensemble is an ensemble of ZooKeeper servers.
 type Ensemble struct {
 	cfg   Config
@@ -43,30 +47,27 @@ type Ensemble struct {
 	stop  chan struct{}
 	done  chan struct{}
 
-	mu       sync.Mutex
-	members  []*Member
-	leader   *Member // nil: none
-	electAt  time.Duration
-	epoch    int64
-	counter  int64 // of transactions in this epoch
-	log      []*txn
-	latest   *tree               // after all of the log
-	tracked  map[int64]*Session  // by the leader
-	sessions map[int64]*Session  // all there ever were
-	owners   map[string]*Session // who made a node, by its path
-	conns    int
-	swept    time.Duration
-	refusing map[string]bool // links whose next watches are refused
+	mu         sync.Mutex
+	members    []*Member
+	ways       []*way // from each member to each
+	slow       bool
+	delivering bool
+	leader     *Member // the latest; nil: none
+	electAt    time.Duration
+	epoch      int64
+	log        []*txn              // what has been agreed to
+	latest     *tree               // after all of that
+	sessions   map[int64]*Session  // all there ever were
+	owners     map[string]*Session // who made a node, by its path
+	conns      int
+	refusing   map[string]bool // links whose next watches are refused
 }
 
 // Session is a session that a client has, or had.
 type Session struct {
 	id      int64
 	link    string
-	timeout int32         // as granted first, ms
-	expires time.Duration // by the leader's clock
-	closing bool
-	owner   *Member      // the one that the client was on when the leader heard of it last
+	timeout int32        // as granted first, ms
 	untold  atomic.Int64 // when it would have ended, had its timeout not been cut in a way that its client has yet to hear of
 }
 
@@ -82,19 +83,25 @@ func New(cfg Config) *Ensemble {
 	set(&cfg.Sweep, time.Minute)
 	set(&cfg.Version, Version{3, 8, 0})
 	set(&cfg.Rate, 1)
-	e := &Ensemble{cfg: cfg, began: time.Now(), stop: make(chan struct{}), done: make(chan struct{}),
-		tracked: make(map[int64]*Session), sessions: make(map[int64]*Session), owners: make(map[string]*Session),
-		refusing: make(map[string]bool)}
+	e := &Ensemble{cfg: cfg, began: time.Now(), stop: make(chan struct{}), done: make(chan struct{}), slow: cfg.Slow,
+		sessions: make(map[int64]*Session), owners: make(map[string]*Session), refusing: make(map[string]bool)}
 	e.latest = e.newTree()
 	for i := range cfg.Members + cfg.Observers {
-		m := &Member{e: e, number: i + 1, observer: i >= cfg.Members, up: true, serving: true, tree: e.newTree(),
+		m := &Member{e: e, number: i + 1, observer: i >= cfg.Members, up: true, tree: e.newTree(),
 			touched: make(map[int64]int32), Least: 2 * cfg.Tick, Most: 20 * cfg.Tick}
 		m.forget()
 		e.members = append(e.members, m)
 	}
+	for _, from := range e.members {
+		for _, to := range e.members {
+			e.ways = append(e.ways, &way{from: from, to: to})
+		}
+	}
 	e.lead(e.members[cfg.Members-1])
 	for _, m := range e.members {
-		m.enter()
+		if m != e.leader {
+			e.leader.reign.admit(m)
+		}
 	}
 	go e.run()
 	return e
@@ -148,205 +155,93 @@ func (e *Ensemble) run() {
 		case <-beat.C:
 			e.mu.Lock()
 			e.beat()
-			e.mu.Unlock()
+			e.unlock()
 		case <-e.stop:
 			return
 		}
 	}
 }
 
+// unlock lets go of mu. Before that, what members say to each other arrives.
+func (e *Ensemble) unlock() {
+	if !e.slow {
+		e.deliver()
+	}
+	e.mu.Unlock()
+}
+
 func (e *Ensemble) beat() {
-	now := e.now()
-	if e.hasQuorum() {
-		for _, m := range e.members {
-			if e.reaches(m) {
-				e.hear(m)
-			}
+	now, patience := e.now(), time.Duration(e.cfg.SyncLimit)*e.cfg.Tick
+	for _, m := range e.members {
+		if m.reign != nil {
+			m.reign.beat(now, patience)
 		}
 	}
-	patience := time.Duration(e.cfg.SyncLimit) * e.cfg.Tick
+	if !e.slow {
+		e.deliver()
+	}
 	for _, m := range e.members {
-		m.outdated()
-		if m.serving && now-m.heard > patience {
+		if m.peer != nil && now-m.heard > patience {
 			m.leave()
-			if e.leader == m {
-				e.leader = nil
-			}
 		}
 	}
 	e.elect(now)
-	e.expire(now)
-	e.sweep(now)
-	e.flow()
-}
-
-// hear has a member answer the leader's ping: it says which sessions it has heard from.
-func (e *Ensemble) hear(m *Member) {
-	m.heard = e.now()
-	for id, timeout := range m.touched {
-		if s := e.tracked[id]; s != nil && !s.closing {
-			e.touch(s, timeout)
-		}
-	}
-	clear(m.touched)
-}
-
-// touch puts off the end of a session. Sessions end in the tick after the one in which their time is up.
-func (e *Ensemble) touch(s *Session, timeout int32) {
-	s.expires = ((e.now()+time.Duration(timeout)*time.Millisecond)/e.cfg.Tick + 1) * e.cfg.Tick
-}
-
-// reaches reports whether the leader and a member, which may be itself, hear each other.
-func (e *Ensemble) reaches(m *Member) bool {
-	l := e.leader
-	return l != nil && l.up && m.up && m.serving && (m == l || !m.out && !m.in && !l.out && !l.in)
-}
-
-// hasQuorum reports whether the leader can have anything agreed to.
-func (e *Ensemble) hasQuorum() bool {
-	if e.leader == nil {
-		return false
-	}
-	n := 0
 	for _, m := range e.members {
-		if !m.observer && e.reaches(m) {
-			n++
+		if m.reign != nil {
+			m.reign.expire(now)
+			m.reign.sweep(now)
 		}
 	}
-	return n > e.cfg.Members/2
 }
 
-// elect makes a member lead if none does, or only one that a majority has given up. It also lets members in that have come
-// back.
+// elect makes a member lead if a majority looks for a leader. It also lets members in that have come back.
 func (e *Ensemble) elect(now time.Duration) {
 	var looking []*Member
-	voters := 0
 	for _, m := range e.members {
-		if m.up && !m.serving && !m.out && !m.in {
+		if m.up && !m.serves() {
 			looking = append(looking, m)
-			if !m.observer {
-				voters++
-			}
 		}
 	}
-	if e.leader != nil && e.hasQuorum() {
-		e.admit(looking, now)
-		return
-	}
+	best := e.candidate(looking)
 	switch {
-	case voters <= e.cfg.Members/2:
+	case best == nil:
 		e.electAt = 0
+		if l := e.leader; l != nil && l.reign.hasMajority() {
+			l.reign.take(looking, func(m *Member) bool { return now >= m.back })
+		}
 	case e.electAt == 0:
 		e.electAt = now + e.cfg.Election
 	case now >= e.electAt:
 		e.electAt = 0
-		for _, m := range slices.Backward(looking) { // all know all, so the one with the highest number does
-			if !m.observer {
-				e.lead(m)
-				break
-			}
-		}
-		for _, m := range looking {
-			if m != e.leader {
-				m.enter()
-			}
-		}
+		e.lead(best)
+		best.reign.take(looking, func(m *Member) bool { return m != best })
 	}
 }
 
-// admit lets members that look for a leader follow the one there is.
-func (e *Ensemble) admit(looking []*Member, now time.Duration) {
+// take admits those that hear the leader, and that it hears.
+func (l *reign) take(looking []*Member, may func(m *Member) bool) {
 	for _, m := range looking {
-		if !e.leader.out && !e.leader.in && now >= m.back {
-			m.enter()
+		if may(m) && l.m.e.joined(m, l.m) {
+			l.admit(m)
 		}
 	}
 }
 
-// lead has a member begin to lead: it has what was agreed to, or gets it from the others. Sessions have their whole time
-// again, as it was first granted.
-func (e *Ensemble) lead(m *Member) {
-	e.leader, m.leads = m, true
-	if e.cfg.Members > 1 {
-		e.epoch++
-		e.counter = 0
-		e.latest.zxid = e.epoch << 32
-	}
-	m.enter()
-	clear(e.tracked)
-	for id, timeout := range e.latest.sessions {
-		s := e.sessions[id]
-		s.closing, s.owner = false, nil
-		e.tracked[id] = s
-		e.touch(s, timeout)
-	}
-}
-
-// expire ends the sessions whose time is up.
-func (e *Ensemble) expire(now time.Duration) {
-	if !e.hasQuorum() {
-		return
-	}
-	var ids []int64
-	for id, s := range e.tracked {
-		if s.expires <= now && !s.closing {
-			ids = append(ids, id)
+// candidate returns the member that will lead: a majority reaches it, and has logged no more than it has. It returns nil if
+// there is none.
+func (e *Ensemble) candidate(looking []*Member) (best *Member) {
+	for _, c := range looking {
+		n := 0
+		for _, v := range looking {
+			if !v.observer && e.joined(c, v) && v.compare(c) <= 0 {
+				n++
+			}
+		}
+		if !c.observer && n > e.cfg.Members/2 && (best == nil || c.compare(best) >= 0) {
+			best = c
 		}
 	}
-	slices.Sort(ids)
-	for _, id := range ids {
-		e.endSession(e.tracked[id])
-	}
-}
-
-func (e *Ensemble) endSession(s *Session) {
-	s.closing = true
-	e.commit(&txn{op: opCloseSession, session: s.id})
-	delete(e.tracked, s.id)
-	e.leader.follow(1 << 30)
-}
-
-// sweep removes containers that have become empty.
-func (e *Ensemble) sweep(now time.Duration) {
-	if now-e.swept < e.cfg.Sweep || !e.hasQuorum() {
-		return
-	}
-	e.swept = now
-	var empty []string
-	for p, n := range e.latest.nodes {
-		if n.owner == containerOwner && len(n.names) == 0 && n.cversion > 0 {
-			empty = append(empty, p)
-		}
-	}
-	slices.Sort(empty)
-	for _, p := range empty {
-		e.commit(&txn{op: opDelete, path: p})
-	}
-	e.leader.follow(1 << 30)
-}
-
-// commit adds a transaction to what has been agreed to.
-func (e *Ensemble) commit(x *txn) {
-	e.counter++
-	x.zxid = e.epoch<<32 + e.counter
-	x.at = e.began.UnixMilli() + e.now().Milliseconds()
-	for _, part := range x.parts {
-		part.zxid, part.at = x.zxid, x.at
-	}
-	e.log = append(e.log, x)
-	e.latest.apply(x)
-}
-
-// flow has the leader decide what it could not be asked before, and members answer what that settles.
-func (e *Ensemble) flow() {
-	for _, m := range e.members {
-		for len(m.forwards) > 0 && e.hasQuorum() && e.reaches(m) {
-			r := m.forwards[0]
-			m.forwards = m.forwards[1:]
-			e.decide(r)
-			m.follow(r.index - m.applied)
-		}
-	}
+	return best
 }
 
 // Dial connects a client to a member at an address.
@@ -368,7 +263,7 @@ func (e *Ensemble) Dial(ctx context.Context, link, addr string) (net.Conn, error
 	accepted, arrived := make(chan bool, 1), false
 	e.cfg.Network.ToMember(Parcel{Link: link, Connection: c.number, What: fmt.Sprintf("dial m%d", to.number), Arrive: func() bool {
 		e.mu.Lock()
-		defer e.mu.Unlock()
+		defer e.unlock()
 		if !arrived { // the network may repeat it
 			arrived = true
 			accepted <- to.accept(c)

@@ -12,42 +12,74 @@ import (
 // on answering them by itself for SyncLimit ticks.
 func (m *Member) Cut(out, in bool) {
 	m.e.mu.Lock()
-	defer m.e.mu.Unlock()
+	defer m.e.unlock()
 	m.out, m.in = out, in
 }
 
 // Heal ends a Cut. What was on its way arrives.
-func (m *Member) Heal() {
-	m.e.mu.Lock()
-	defer m.e.mu.Unlock()
-	m.out, m.in = false, false
-	m.outdated()
-	for _, other := range m.e.members {
-		if m.e.reaches(other) {
-			m.e.hear(other) // pings were on their way, before anything that the leader says now
-		}
+func (m *Member) Heal() { m.Cut(false, false) }
+
+// Hold stops what one member says to another, until release is called. Then what was on its way arrives.
+func (e *Ensemble) Hold(from, to *Member) (release func()) {
+	set := func(held bool) {
+		e.mu.Lock()
+		defer e.unlock()
+		e.way(from, to).held = held
 	}
-	m.e.flow()
+	set(true)
+	return func() { set(false) }
 }
 
-// Kill ends a member at once. If it leads, the others drop their clients and elect another.
+// Way is one direction between two members, by their numbers, on which something may arrive.
+type Way struct {
+	From, To int
+	What     string
+}
+
+// Waiting returns where something may arrive between the members of a slow ensemble.
+func (e *Ensemble) Waiting() (all []Way) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, w := range e.ways {
+		if len(w.queue) > 0 && !w.stalls() {
+			all = append(all, Way{w.from.number, w.to.number, w.queue[0].what})
+		}
+	}
+	return all
+}
+
+// Deliver has up to n messages arrive.
+func (e *Ensemble) Deliver(w Way, n int) {
+	e.mu.Lock()
+	defer e.unlock()
+	for at := e.way(e.members[w.From-1], e.members[w.To-1]); n > 0 && len(at.queue) > 0; n-- {
+		at.next()
+	}
+}
+
+// Settle has everything arrive that is on its way between the members, unless it is held.
+func (e *Ensemble) Settle() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.deliver()
+}
+
+// Hasten makes a slow ensemble one in which everything arrives at once.
+func (e *Ensemble) Hasten() {
+	e.mu.Lock()
+	defer e.unlock()
+	e.slow = false
+}
+
+// Kill ends a member at once. What it has logged, it has when it is started again. If it leads, the others drop their clients
+// and elect another.
 func (m *Member) Kill() {
 	m.e.mu.Lock()
-	defer m.e.mu.Unlock()
-	if !m.up {
-		return
-	}
-	m.leave()
-	m.up = false
-	m.forget()
-	if m != m.e.leader {
-		return
-	}
-	m.e.leader = nil
-	for _, other := range m.e.members {
-		if other.serving && !other.in {
-			other.leave()
-		}
+	defer m.e.unlock()
+	if m.up {
+		m.leave()
+		m.up = false
+		m.forget()
 	}
 }
 
@@ -69,7 +101,7 @@ func (m *Member) IsUp() bool {
 func (m *Member) Serves() bool {
 	m.e.mu.Lock()
 	defer m.e.mu.Unlock()
-	return m.up && m.serving
+	return m.up && m.serves()
 }
 
 // Grant has a member grant no timeouts longer than that, as if its configuration said so.
@@ -82,7 +114,7 @@ func (m *Member) Grant(most time.Duration) {
 // Follow has a member make up to n of the changes that it does not know yet, and returns how many are left.
 func (m *Member) Follow(n int) (left int) {
 	m.e.mu.Lock()
-	defer m.e.mu.Unlock()
+	defer m.e.unlock()
 	m.follow(n)
 	return m.behind()
 }
@@ -91,7 +123,7 @@ func (m *Member) Follow(n int) (left int) {
 func (m *Member) MissesNews() bool {
 	m.e.mu.Lock()
 	defer m.e.mu.Unlock()
-	for _, x := range m.e.log[len(m.e.log)-m.behind():] {
+	for _, x := range m.log[m.applied : m.applied+m.behind()] {
 		if x.changes() {
 			return true
 		}
@@ -143,24 +175,23 @@ func (e *Ensemble) Restore(back, since int) {
 	defer e.mu.Unlock()
 	for _, m := range e.members {
 		m.leave()
-		m.leads = false
 	}
-	e.leader = nil
+	for _, w := range e.ways {
+		w.queue = nil
+	}
 	kept := e.log[:max(0, len(e.log)-back)]
-	e.log = nil
-	e.latest = e.newTree()
-	e.epoch, e.counter = 0, 0
-	for _, x := range kept {
-		e.log = append(e.log, x)
-		e.latest.apply(x)
-		e.epoch, e.counter = x.zxid>>32, x.zxid&0xffffffff
-	}
-	for _, m := range e.members {
-		m.tree, m.applied, m.back = e.newTree(), 0, 0
-		m.forget()
+	e.log, e.latest, e.epoch = nil, e.newTree(), 0
+	for i, x := range kept {
+		e.agree(i, x)
+		e.epoch = x.zxid >> 32
 	}
 	for range since {
-		e.commit(&txn{op: opError, code: errNoNode})
+		x := &txn{op: opError, code: errNoNode, zxid: e.latest.zxid + 1, at: e.began.UnixMilli() + e.now().Milliseconds()}
+		e.agree(len(e.log), x)
+	}
+	for _, m := range e.members {
+		m.log, m.committed, m.applied, m.tree, m.epoch, m.back = slices.Clone(e.log), 0, 0, e.newTree(), 0, 0
+		m.forget()
 	}
 	e.electAt = e.now() + e.cfg.Election
 }
@@ -172,48 +203,58 @@ func (e *Ensemble) Length() int {
 	return len(e.log)
 }
 
-// Remove has an operator delete a node. It reports whether there was one, and a majority to agree.
-func (e *Ensemble) Remove(p string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if n := e.latest.nodes[p]; n == nil || len(n.names) > 0 || !e.hasQuorum() {
+// operator has the leader propose something, and reports whether there is a majority to agree.
+func (e *Ensemble) operator(proposes func(l *reign)) bool {
+	if e.leader == nil || !e.leader.reign.hears() {
 		return false
 	}
-	e.commit(&txn{op: opDelete, path: p})
-	e.leader.follow(1 << 30)
+	proposes(e.leader.reign)
+	e.deliver()
 	return true
 }
 
-// Write has an operator write to a node.
-func (e *Ensemble) Write(p string, data []byte) bool {
+// Remove has an operator delete a node. It reports whether there was one, and a majority to agree.
+func (e *Ensemble) Remove(p string) (removed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	n := e.latest.nodes[p]
-	if n == nil || !e.hasQuorum() {
-		return false
-	}
-	e.commit(&txn{op: opSetData, path: p, data: data, version: n.version + 1})
-	e.leader.follow(1 << 30)
-	return true
+	e.operator(func(l *reign) {
+		if n := l.ahead.nodes[p]; n != nil && len(n.names) == 0 {
+			removed = true
+			l.propose(&txn{op: opDelete, path: p})
+		}
+	})
+	return removed
+}
+
+// Write has an operator write to a node.
+func (e *Ensemble) Write(p string, data []byte) (written bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.operator(func(l *reign) {
+		if n := l.ahead.nodes[p]; n != nil {
+			written = true
+			l.propose(&txn{op: opSetData, path: p, data: data, version: n.version + 1})
+		}
+	})
+	return written
 }
 
 // Expire has an operator end the sessions of a client.
 func (e *Ensemble) Expire(link string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.hasQuorum() {
-		return
-	}
-	var ids []int64
-	for id, s := range e.tracked {
-		if s.link == link && !s.closing {
-			ids = append(ids, id)
+	e.operator(func(l *reign) {
+		var ids []int64
+		for id, t := range l.tracked {
+			if t.link == link && !t.closing {
+				ids = append(ids, id)
+			}
 		}
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
-		e.endSession(e.tracked[id])
-	}
+		slices.Sort(ids)
+		for _, id := range ids {
+			l.endSession(l.tracked[id])
+		}
+	})
 }
 
 // Child is a node as the latest transaction has left it.
@@ -275,9 +316,12 @@ func (e *Ensemble) Expires(s *Session) time.Time {
 	if _, lives := e.latest.sessions[s.id]; !lives {
 		return time.Time{}
 	}
-	t := e.tracked[s.id]
-	if t == nil || e.leader == nil {
+	if e.leader == nil {
 		return time.Now().Add(time.Duration(float64(e.latest.sessions[s.id]) * float64(time.Millisecond) / e.cfg.Rate))
+	}
+	t := e.leader.reign.tracked[s.id]
+	if t == nil || t.closing {
+		return time.Now()
 	}
 	at := e.began.Add(time.Duration(float64(max(t.expires, time.Duration(t.untold.Load()))) / e.cfg.Rate))
 	if now := time.Now(); at.Before(now) {

@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -10,26 +11,29 @@ import (
 type Member struct {
 	Least, Most time.Duration // of the timeouts it grants
 
-	e        *Ensemble
-	number   int
-	observer bool
-	up       bool  // its process runs
-	serving  bool  // it is one of those that agree to changes, as far as it knows
-	leads    bool  // as far as it knows
-	out, in  bool  // what it says to the others does not arrive; what they say to it does not
-	epoch    int64 // of the leader that it follows
-	heard    time.Duration
-	back     time.Duration // it does not enter again before that
-	tree     *tree
-	applied  int             // how much of the log
-	touched  map[int64]int32 // sessions that it has heard from, and their timeouts, since the leader asked
-	forwards []*request      // for the leader, on their way
-	conns    []*conn
+	e         *Ensemble
+	number    int
+	observer  bool
+	up        bool   // its process runs
+	out, in   bool   // what it says to the others does not arrive; what they say to it does not
+	reign     *reign // nil: it does not lead, as far as it knows
+	peer      *peer  // its connection with the leader that it follows; nil: with none
+	epoch     int64  // of the latest leader that it has followed, or was
+	heard     time.Duration
+	back      time.Duration // it does not enter again before that
+	log       []*txn        // what it has logged
+	committed int           // how much of it has been agreed to, as far as it knows
+	applied   int           // how much of that is in the tree
+	tree      *tree
+	touched   map[int64]int32 // sessions that it has heard from, and their timeouts, since the leader asked
+	conns     []*conn
 	watching
 }
 
 // Address returns where clients reach the member.
 func (m *Member) Address() string { return fmt.Sprintf("10.0.0.%d:2181", m.number) }
+
+func (m *Member) String() string { return fmt.Sprintf("m%d", m.number) }
 
 // forget drops all watches, as a restart does.
 func (m *Member) forget() {
@@ -37,18 +41,24 @@ func (m *Member) forget() {
 	m.tree.changed = m.fire
 }
 
-// enter makes a member serve, with all that was agreed to so far.
-func (m *Member) enter() {
-	e := m.e
-	m.serving, m.heard, m.epoch = true, e.now(), e.epoch
-	m.follow(1 << 30)
-	m.tree.zxid = max(m.tree.zxid, e.latest.zxid)
-}
+// serves reports whether a member is one of those that agree to changes, as far as it knows.
+func (m *Member) serves() bool { return m.reign != nil || m.peer != nil }
 
 // leave makes a member that has lost the others drop its clients.
 func (m *Member) leave() {
-	m.serving, m.leads = false, false
-	m.forwards = nil
+	if l := m.reign; l != nil {
+		m.reign = nil
+		if m.e.leader == m {
+			m.e.leader = nil
+		}
+		for _, p := range l.peers {
+			p.tell("hung up", p.m.leave)
+		}
+	}
+	if p := m.peer; p != nil {
+		m.peer = nil
+		p.say("hung up", func() { p.l.drop(p) })
+	}
 	clear(m.touched)
 	for _, c := range slices.Clone(m.conns) {
 		c.hangUp()
@@ -56,25 +66,23 @@ func (m *Member) leave() {
 	m.back = m.e.now() + m.e.cfg.Election/2
 }
 
-// outdated has a member drop its clients if the others have gone on without it.
-func (m *Member) outdated() {
-	if m.serving && !m.in && !m.out && m.epoch != m.e.epoch {
-		m.leave()
-	}
+// compare says which of two members has logged more.
+func (m *Member) compare(other *Member) int {
+	return cmp.Or(cmp.Compare(m.epoch, other.epoch), cmp.Compare(len(m.log), len(other.log)), cmp.Compare(m.number, other.number))
 }
 
-// behind returns how many changes a member could learn of.
+// behind returns how many changes a member has yet to make, of those that it knows to be agreed to.
 func (m *Member) behind() int {
-	if !m.up || !m.serving || m.in || m.e.leader != nil && m != m.e.leader && (m.e.leader.out || m.e.leader.in) {
+	if !m.up || !m.serves() {
 		return 0
 	}
-	return len(m.e.log) - m.applied
+	return m.committed - m.applied
 }
 
 // follow has a member make the next changes, at most n.
 func (m *Member) follow(n int) {
 	for ; n > 0 && m.behind() > 0; n-- {
-		x := m.e.log[m.applied]
+		x := m.log[m.applied]
 		m.applied++
 		m.tree.apply(x)
 		for _, c := range slices.Clone(m.conns) {
@@ -99,7 +107,7 @@ func (m *Member) accept(c *conn) bool {
 	}
 	c.open = true
 	m.conns = append(m.conns, c)
-	if !m.serving || m.e.cfg.MostConns > 0 && n >= m.e.cfg.MostConns {
+	if !m.serves() || m.e.cfg.MostConns > 0 && n >= m.e.cfg.MostConns {
 		c.hangUp()
 	}
 	return true

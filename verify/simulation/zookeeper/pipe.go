@@ -109,7 +109,7 @@ func (p *pipe) Write(b []byte) (int, error) {
 	for i, f := range frames {
 		c.e.cfg.Network.ToMember(Parcel{Link: c.link, Connection: c.number, What: c.e.describe(f, first && i == 0), Arrive: func() bool {
 			c.e.mu.Lock()
-			defer c.e.mu.Unlock()
+			defer c.e.unlock()
 			c.receive(f)
 			return true
 		}})
@@ -134,7 +134,7 @@ func (p *pipe) Close() error {
 	if !over {
 		c.e.cfg.Network.ToMember(Parcel{Link: c.link, Connection: c.number, What: "hang up", Arrive: func() bool {
 			c.e.mu.Lock()
-			defer c.e.mu.Unlock()
+			defer c.e.unlock()
 			c.end()
 			return true
 		}})

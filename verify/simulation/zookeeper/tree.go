@@ -69,6 +69,7 @@ type txn struct {
 	code     int32 // of an error
 	timeout  int32 // of a new session, ms
 	parts    []*txn
+	asked    *request // by a client; nil: by nobody
 }
 
 // changes reports whether there is anything to tell of a transaction.
