@@ -25,6 +25,20 @@ var zk = []Bug{
 		},
 		By: scriptsZK("strands"),
 	},
+	{
+		Name: "zk: a write that was agreed to vouches for the session of whoever idled",
+		Edits: []Edit{
+			{"coord/driver/deadlines/zookeeper.go", `l.commit = max(l.commit, c.Sent)
+	}`, `l.commit = max(l.commit, c.Sent)
+		l.touched = l.commit
+	}`},
+			{"coord/zk/renewal.go", `if due > 0 || `, `if due > 0 || !s.isNeeded() || `},
+			{"coord/zk/renewal.go", `if waiting > timeout/2 || waiting > timeout*3/10 && w.Awaits(wire.Leader) {`, `if false && waiting > timeout {`},
+			// It would be noticed before two hold, by what the holder says of its deadline.
+			{"verify/simulation/judge.go", `if err := w.outlived(c); err != nil {`, `if err := w.outlived(c); false && err != nil {`},
+		},
+		By: scriptsZK("parted"),
+	},
 	one("zk: a watch that is refused counts as set",
 		"coord/zk/watches.go", `setting.set = setting.set || err == nil && w.changes`, `setting.set = setting.set || w.changes`, scriptsZK("refused")),
 	one("zk: whoever relies on a watch that is used up at once is not told",

@@ -18,12 +18,9 @@ var ensembleKinds = []*Kind{
 	// Nothing that the others say to the link's server arrives, while they hear it.
 	{name: "deafened", needs: anything, breaks: func(s *script, p parcel) { s.lasts(scriptTTL*2/3, s.ensemble().deafen(p.link)) }},
 	// What the leader says to the link's server is late; then what that one says to the leader, for longer than sessions live.
-	{name: "turned", needs: anything, breaks: func(s *script, p parcel) {
-		if leader, m := s.ensemble().zk.Leader(), s.ensemble().zk.MemberOf(p.link); leader != nil && m != nil && leader != m {
-			s.hold(leader, m, scriptTTL*3/5, outlastsSessions)
-			s.broken = later(s.broken, time.Now().Add(scriptTTL*3/5+outlastsSessions))
-		}
-	}},
+	{name: "turned", needs: anything, breaks: turnRound(false)},
+	// The same, and soon after that they do not hear each other at all.
+	{name: "parted", needs: anything, breaks: turnRound(true)},
 	// The connection breaks, and all servers grant less from then on.
 	{name: "shorter", needs: anything, breaks: func(s *script, p parcel) {
 		s.ensemble().grant(scriptTTL * 2 / 3)
@@ -72,19 +69,20 @@ func (w *world) holdWay(c *client) string {
 	if from == nil || to == nil || w.rand.IntN(4) == 0 {
 		from, to = all[w.rand.IntN(len(all))], all[w.rand.IntN(len(all))]
 	}
-	if from == to {
+	d, then := w.cfg.TTL/4+time.Duration(w.rand.Int64N(int64(w.cfg.TTL*3/4))), time.Duration((w.rand.IntN(4)+1)/2)*w.cfg.TTL
+	if from == to || time.Now().Before(w.held) && w.rand.IntN(8) > 0 { // with many of them nothing is agreed to
 		return ""
 	}
-	d, then := time.Duration(w.rand.Int64N(int64(w.cfg.TTL))), time.Duration((w.rand.IntN(4)+1)/2)*w.cfg.TTL
+	w.held = time.Now().Add(d + then)
 	if w.rand.IntN(4) == 0 {
 		from, to = to, from
 	}
-	w.hold(from, to, d, then)
+	w.hold(from, to, d, then, w.rand.IntN(2) == 0)
 	return fmt.Sprintf("FAULT what %v says to %v is late by %v, and then the other way by %v", from, to, d, then)
 }
 
-// hold stalls what one server says to another, and then what that one says.
-func (w *world) hold(from, to *zookeeper.Member, d, then time.Duration) {
+// hold stalls what one server says to another, and then what that one says. With parts it soon stalls both.
+func (w *world) hold(from, to *zookeeper.Member, d, then time.Duration, parts bool) {
 	zk := w.ensemble().zk
 	release, back := zk.Hold(from, to), func() {}
 	w.lasts(d, func() {
@@ -93,7 +91,21 @@ func (w *world) hold(from, to *zookeeper.Member, d, then time.Duration) {
 		}
 		release()
 	})
+	if soon := w.cfg.TTL / 20; parts && soon < then {
+		w.lasts(d+soon, func() { release = zk.Hold(from, to) })
+		w.lasts(d+then, func() { release() })
+	}
 	w.lasts(d+then, func() { back() })
+}
+
+func turnRound(parts bool) func(*script, parcel) {
+	return func(s *script, p parcel) {
+		leader, m := s.ensemble().zk.Leader(), s.ensemble().zk.MemberOf(p.link)
+		if d := scriptTTL * 3 / 4; leader != nil && m != nil && leader != m {
+			s.hold(leader, m, d, outlastsSessions, parts)
+			s.broken = later(s.broken, time.Now().Add(d+outlastsSessions))
+		}
+	}
 }
 
 func (w *world) ensemble() *ensemble { return w.service.(*ensemble) }

@@ -52,6 +52,10 @@ var plays = map[string][]part{
 		{0, []act{{acquire: lock, works: 2 * scriptTTL}}},
 		{3 * time.Millisecond, []act{{acquire: lock, works: short}}},
 	},
+	"idler": { // somebody has idled when he wants to hold for that long, and somebody else wants to hold next
+		{0, []act{{acquire: lock, works: short}, {works: scriptTTL * 7 / 8}, {acquire: lock, works: 2 * scriptTTL}}},
+		{3 * time.Millisecond, []act{{acquire: lock, works: scriptTTL * 15 / 16}, {acquire: lock, works: short}}},
+	},
 
 	"mutex2":     {{0, []act{{acquire: lock, works: short}}}, {2 * time.Millisecond, []act{{acquire: lock, works: short}}}},
 	"rwlock2":    {{0, []act{{acquire: wlock, works: short, inside: downgrade}}}, {2 * time.Millisecond, []act{{acquire: wlock, works: short}}}},
@@ -61,7 +65,7 @@ var plays = map[string][]part{
 }
 
 var (
-	fullPlays  = []string{"mutex", "rwlock", "demotion", "semaphore", "crowd", "election", "vigil"}
+	fullPlays  = []string{"idler", "mutex", "rwlock", "demotion", "semaphore", "crowd", "election", "vigil"}
 	shortPlays = []string{"mutex2", "rwlock2", "semaphore2", "crowd2", "election2"}
 )
 

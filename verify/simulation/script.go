@@ -236,7 +236,7 @@ type part struct {
 }
 
 type act struct {
-	acquire func(ctx context.Context, c *client) (*coord.Hold, error)
+	acquire func(ctx context.Context, c *client) (*coord.Hold, error) // nil: it does nothing while it would work
 	try     bool
 	works   time.Duration
 	inside  func(ctx context.Context, c *client, h *coord.Hold) error // while it holds; may be nil
@@ -269,6 +269,12 @@ func (s *script) play(ctx context.Context, c *client, i int, p part) {
 }
 
 func (s *script) act(ctx context.Context, c *client, name string, a act) {
+	if a.acquire == nil {
+		idle, cancel := context.WithTimeout(ctx, a.works)
+		defer cancel()
+		<-idle.Done()
+		return
+	}
 	asked, heard := time.Now(), s.scheduler.heard(c.name)
 	line := s.lines[0]
 	h, err := a.acquire(ctx, c)

@@ -96,7 +96,7 @@ func singles(t *testing.T, plays []string) []Script {
 			continue
 		}
 		for _, play := range plays {
-			if play == "vigil" && p != ZooKeeper {
+			if (play == "vigil" || play == "idler") && p != ZooKeeper {
 				continue
 			}
 			n := length(t, Script{Profile: p, Play: play})

@@ -56,6 +56,7 @@ type world struct {
 	began     time.Time
 	healed    time.Time // when the last fault was over; zero: there may be more
 	stranded  []stranding
+	held      time.Time            // until then, some server's words to another are late
 	idle      map[string]time.Time // for each line, since when it has been somebody's turn with no news of that on its way
 
 	nap time.Duration // how long that may last
