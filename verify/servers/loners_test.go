@@ -94,7 +94,7 @@ func TestAProxyStandsInFrontOfEach(t *testing.T) {
 func TestAFrozenPostgresStopsInTheMiddleOfAStatement(t *testing.T) {
 	m := servers.Postgres(t).Member(0)
 	done := make(chan string, 1)
-	go func() { done <- psql(t, m.URL(), "select 'slept' from pg_sleep(2)") }()
+	go func() { done <- psql(t, m.URL(), "select 'slept' from pg_sleep(6)") }()
 	require.Eventually(t, func() bool {
 		return psql(t, m.URL(), "select count(*) from pg_stat_activity where wait_event = 'PgSleep'") == "1"
 	}, 20*time.Second, 10*time.Millisecond)
@@ -102,7 +102,7 @@ func TestAFrozenPostgresStopsInTheMiddleOfAStatement(t *testing.T) {
 	select {
 	case said := <-done:
 		t.Fatal("it went on: " + said)
-	case <-time.After(3 * time.Second):
+	case <-time.After(7 * time.Second):
 	}
 	m.Thaw()
 	require.Equal(t, "slept", <-done)
