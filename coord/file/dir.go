@@ -256,7 +256,7 @@ func (d *dir) makeSub(name string) (*dir, error) {
 		return sub, err
 	}
 	made := name
-	if d.by.group || d.by.giveUID != -1 || d.by.giveGID != -1 {
+	if d.by.group || d.by.giveUID != -1 {
 		made = newPrefix + unique()
 	}
 	err = again(func() error { return unix.Mkdirat(d.fd(), made, 0o700) })
