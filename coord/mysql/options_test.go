@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"context"
 	"testing"
 
 	"github.com/turnwise/turnwise/internal/storecheck"
@@ -9,14 +8,8 @@ import (
 
 func TestOptions(t *testing.T) {
 	storecheck.Options(t, storecheck.Ways[Option]{
-		Connect: func(ctx context.Context, opts ...Option) error {
-			_, err := Connect(ctx, "user@tcp(127.0.0.1:1)/d", opts...)
-			return err
-		},
-		Open: func(ctx context.Context, opts ...Option) error {
-			_, err := Open(ctx, "user@tcp(127.0.0.1:1)/d", opts...)
-			return err
-		},
+		Connect:    storecheck.To(Connect, "user@tcp(127.0.0.1:1)/d"),
+		Open:       storecheck.To(Open, "user@tcp(127.0.0.1:1)/d"),
 		WithClient: WithClient, WithTTL: WithTTL, WithLongestTTL: WithLongestTTL,
 	})
 }

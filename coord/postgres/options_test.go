@@ -1,26 +1,18 @@
 package postgres
 
 import (
-	"context"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
 func TestOptions(t *testing.T) {
 	storecheck.Options(t, storecheck.Ways[Option]{
-		Connect: func(ctx context.Context, opts ...Option) error {
-			_, err := Connect(ctx, "postgres://user@127.0.0.1:1/d", opts...)
-			return err
-		},
-		Open: func(ctx context.Context, opts ...Option) error {
-			_, err := Open(ctx, "postgres://user@127.0.0.1:1/d", opts...)
-			return err
-		},
-		New: func(ctx context.Context, opts ...Option) error {
-			_, err := New(ctx, nil, opts...)
-			return err
-		},
+		Connect:    storecheck.To(Connect, "postgres://user@127.0.0.1:1/d"),
+		Open:       storecheck.To(Open, "postgres://user@127.0.0.1:1/d"),
+		New:        storecheck.To(New, (*pgxpool.Pool)(nil)),
 		WithClient: WithClient, WithTTL: WithTTL, WithLongestTTL: WithLongestTTL,
 	})
 }

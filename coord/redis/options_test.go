@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"context"
 	"crypto/tls"
 	"testing"
 
@@ -13,18 +12,9 @@ import (
 
 func TestOptions(t *testing.T) {
 	storecheck.Options(t, storecheck.Ways[Option]{
-		Connect: func(ctx context.Context, opts ...Option) error {
-			_, err := Connect(ctx, "127.0.0.1:1", opts...)
-			return err
-		},
-		Open: func(ctx context.Context, opts ...Option) error {
-			_, err := Open(ctx, "127.0.0.1:1", opts...)
-			return err
-		},
-		New: func(ctx context.Context, opts ...Option) error {
-			_, err := New(ctx, rueidis.Client(nil), opts...)
-			return err
-		},
+		Connect:    storecheck.To(Connect, "127.0.0.1:1"),
+		Open:       storecheck.To(Open, "127.0.0.1:1"),
+		New:        storecheck.To(New, rueidis.Client(nil)),
 		WithClient: WithClient, WithTTL: WithTTL, WithLongestTTL: WithLongestTTL,
 	})
 }

@@ -36,6 +36,17 @@ type Ways[O any] struct {
 	LongestAtOpen bool // Open is told the longest TTL as well
 }
 
+// To is the way to an address, or to whatever else says where. It closes what it opens.
+func To[A, T, O any](way func(context.Context, A, ...O) (T, error), at A) func(context.Context, ...O) error {
+	return func(ctx context.Context, opts ...O) error {
+		opened, err := way(ctx, at, opts...)
+		if c, ok := any(opened).(io.Closer); ok && err == nil {
+			c.Close()
+		}
+		return err
+	}
+}
+
 // Options checks that a nil option changes nothing, that a TTL is refused that can only be a slip, since one without its unit is
 // one of nanoseconds, and that each way refuses the options that would have no effect on it.
 func Options[O any](t *testing.T, w Ways[O]) {
