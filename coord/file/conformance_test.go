@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -40,9 +41,34 @@ func system(t testing.TB, dir string, opts ...Option) *storetest.System {
 				t.Fatal(err)
 			}
 		},
+		Spoil:  func(t testing.TB, key string) { spoil(t, path(dir, key)) },
 		Freeze: func(t testing.TB) func() { return lockAll(t, dir) },
 	}
 }
+
+// spoil puts one thing or another in the place of a file.
+func spoil(t testing.TB, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	switch spoils.Add(1) % 4 {
+	case 0:
+		err = os.WriteFile(path, []byte("hello"), 0o644)
+	case 1:
+		err = os.Symlink("/etc/hostname", path)
+	case 2:
+		err = unix.Mkfifo(path, 0o644)
+	case 3:
+		err = os.Mkdir(path, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var spoils atomic.Int64
 
 // lockAll locks all directories of registers, as a process would that is stopped at the wrong moment.
 func lockAll(t testing.TB, dir string) (unlock func()) {

@@ -4,9 +4,13 @@ package file
 
 import (
 	"context"
+	"errors"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // List reads one directory after the other. It reads the names with the directory locked: otherwise it might miss one whose
@@ -39,6 +43,9 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 				return err
 			}
 			item, err := p.read(ctx, l, name, "")
+			if isSpoilt(err) {
+				item, err = spoilt(name, err)
+			}
 			if err != nil {
 				return err
 			}
@@ -51,4 +58,23 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 		}
 	}
 	return p.check()
+}
+
+// isSpoilt reports whether a read failed since something stands in the register's place that we did not put there.
+func isSpoilt(err error) bool {
+	for _, e := range []error{errDamaged, errNotOurs, unix.ELOOP, unix.ENXIO, unix.ESPIPE, unix.EISDIR} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// spoilt is what a list says of it: nothing, if its name does not tell the key.
+func spoilt(name string, err error) (register.Item, error) {
+	key, ok := keyOf(name)
+	if !ok {
+		return register.Item{}, nil
+	}
+	return storekit.Listed(key, register.Item{}, storekit.NotOurs("%v", err))
 }

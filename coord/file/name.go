@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"hash/crc32"
+	"net/url"
 	"strings"
 )
 
@@ -50,6 +51,12 @@ func appendEscaped(name []byte, c byte, first bool) []byte {
 }
 
 const hexDigits = "0123456789abcdef"
+
+// keyOf returns the key that a name is of, unless the name ends in a hash.
+func keyOf(name string) (key string, ok bool) {
+	unescaped, err := url.PathUnescape(strings.ReplaceAll(name, ",", "/"))
+	return unescaped, err == nil && nameOf(unescaped) == name
+}
 
 // unique returns what no other name has.
 func unique() string {

@@ -33,6 +33,7 @@ func kubernetes(t testing.TB) *storetest.System {
 		Open: func(t testing.TB) register.Store {
 			return opened(t, append(as(t, c, 0, servers.KubeToken("one")), WithLongestTTL(time.Second))...)
 		},
+		Spoil: func(t testing.TB, key string) { spoil(t, opened(t, as(t, c, 0, servers.KubeToken("one"))...), key) },
 		Restart: func(t testing.TB) {
 			m.Kill()
 			c.Below().Restart(t)

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -18,6 +19,21 @@ func onFake(t testing.TB) *storetest.System {
 		Open: func(t testing.TB) register.Store {
 			return opened(t, append(f.options(t), WithLongestTTL(register.MinTTL))...)
 		},
+		Spoil: func(t testing.TB, key string) { spoil(t, opened(t, f.options(t)...), key) },
+	}
+}
+
+// spoil writes something into a lease that no store writes.
+func spoil(t testing.TB, s *Store, key string) {
+	t.Helper()
+	var l lease
+	err := s.ask(within(t, time.Minute), request{method: http.MethodGet, name: s.nameOf(key)}, &l)
+	if err == nil {
+		l.Metadata.Annotations[versionNote] = "nonsense"
+		err = s.ask(within(t, time.Minute), request{method: http.MethodPut, name: s.nameOf(key), body: &l}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

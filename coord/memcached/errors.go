@@ -10,7 +10,7 @@ import (
 
 var (
 	errPassword = storekit.Denied("the server asks for a password (-Y or -S), which this driver does not know how to give: start it without")
-	errForeign  = storekit.Denied("a key of ours holds something else: name another root with WithRoot")
+	errForeign  = storekit.NotOurs("a key of ours holds something else: name another root with WithRoot")
 	errShelf    = errors.New("the list of keys is broken")
 )
 

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 
 	"github.com/turnwise/turnwise/coord/register"
 )
@@ -38,7 +37,7 @@ func decode(m *memory, b []byte) (it register.Item, current bool, err error) {
 	it.Version = register.Version(b[9:17])
 	size := int(binary.BigEndian.Uint16(b[17:]))
 	if b = b[overhead:]; len(b) < size {
-		return it, false, fmt.Errorf("an item is shorter than it says")
+		return it, false, errForeign
 	}
 	it.Key, it.Value, it.Age = string(b[:size]), b[size:], -1
 	return it, true, nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // page is how many registers List asks for at a time: less if they can be so large that they would be too much for one trip.
@@ -81,7 +82,7 @@ func (s *Store) fetch(ctx context.Context, c *conn, known *memory, some []entry)
 	}
 	for i, e := range some {
 		it, _, err := s.current(known, e.key, a[i])
-		if err != nil {
+		if it, err = storekit.Listed(e.key, it, err); err != nil {
 			return nil, err
 		}
 		found = append(found, it)

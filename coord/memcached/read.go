@@ -40,7 +40,7 @@ func (s *Store) current(known *memory, key string, a reply) (it register.Item, c
 	case err != nil || !current:
 		return absent, a.cas, err
 	case it.Key != key:
-		return absent, 0, storekit.Denied("the keys %.100q and %.100q have the same place", key, it.Key)
+		return absent, 0, storekit.NotOurs("the keys %.100q and %.100q have the same place", key, it.Key)
 	}
 	s.seen.put(known, key, it.Version, a.cas)
 	return it, a.cas, nil

@@ -89,7 +89,12 @@ func TestStore(t *testing.T) {
 			Limit:   1<<20 - 4<<10,
 			Restart: func(t testing.TB) { m.Restart(t) },
 			Forget:  func(t testing.TB) { telnet(t, m.Addr(), "flush_all") },
-			Freeze:  func(testing.TB) (thaw func()) { m.Freeze(); return m.Thaw },
+			Spoil: func(t testing.TB, key string) {
+				if got := telnet(t, m.Addr(), "set "+opened(t, m.Addr()).keyOf(key)+" 0 0 5\r\nhello"); got != "STORED" {
+					t.Fatal(got)
+				}
+			},
+			Freeze: func(testing.TB) (thaw func()) { m.Freeze(); return m.Thaw },
 		}
 	})
 }

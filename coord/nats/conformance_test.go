@@ -88,6 +88,18 @@ func system(t testing.TB, opts ...servers.Option) *storetest.System {
 			msg.Header.Set(notesHeader, encodeNotes([]register.Note{{Topic: topic, Text: note}}))
 			return stranger.PublishMsg(msg)
 		},
+		Spoil: func(t testing.TB, key string) {
+			known, err := opened(t, m, more...).known.Current()
+			if err == nil {
+				err = stranger.Publish(known.subject(defaultRoot, key), []byte("hello"))
+			}
+			if err == nil {
+				err = stranger.FlushTimeout(time.Minute)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
 		Restart: m.Restart,
 		Forget:  func(t testing.TB) { removeStreams(t, m) },
 		Freeze: func(t testing.TB) func() {

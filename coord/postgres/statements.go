@@ -39,10 +39,13 @@ func statementsFor(t table) statements {
 		// A reservation that seems to last longer than any does was made before the clock was set back.
 		reserved = `reserved_until BETWEEN clock_timestamp() AND clock_timestamp() + interval '10 seconds'`
 		free     = `(reserved_until IS NULL OR reserved_by = $3::bigint OR NOT ` + reserved + `)`
-		content  = `version, value, floor(extract(epoch FROM clock_timestamp() - since) * 1000000)::bigint`
-		clock    = `floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
-		held     = `coalesce(reserved_by <> $2::bigint AND ` + reserved + `, false)`
-		update   = `UPDATE {t} SET version = $4::bigint, value = $5::bytea, since = clock_timestamp(), reserved_until = NULL
+		// From an infinite or a huge time, which anybody who may insert a row can write there, no age can be computed: that of all rows
+		// would be an error.
+		content = `version, value, floor(extract(epoch FROM clock_timestamp()
+			- greatest(least(since, timestamptz '3000-01-01'), timestamptz '1000-01-01')) * 1000000)::bigint`
+		clock  = `floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+		held   = `coalesce(reserved_by <> $2::bigint AND ` + reserved + `, false)`
+		update = `UPDATE {t} SET version = $4::bigint, value = $5::bytea, since = clock_timestamp(), reserved_until = NULL
 			WHERE key = $1::bytea AND version = $2::bigint AND ` + free
 		insert = `INSERT INTO {t} (key, version, value, since) SELECT $1::bytea, $2::bigint, $3::bytea, clock_timestamp()
 			WHERE EXISTS (SELECT FROM {t} WHERE key = ''::bytea AND value = convert_to($4::text, 'UTF8')) ON CONFLICT (key) DO NOTHING`

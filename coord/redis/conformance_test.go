@@ -38,6 +38,9 @@ func system(t testing.TB, opts ...servers.Option) *storetest.System {
 		Lose: func(t testing.TB, key string) {
 			redistest.CLI(t, m.Addr(), "DEL", defaultRoot+key)
 		},
+		Spoil: func(t testing.TB, key string) {
+			redistest.CLI(t, m.Addr(), "SET", defaultRoot+key, "hello")
+		},
 		Freeze: func(t testing.TB) func() {
 			m.Freeze()
 			return m.Thaw

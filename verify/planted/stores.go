@@ -1,5 +1,7 @@
 package planted
 
+const spoiltHidesNoOther = "a_register_that_somebody_has_spoilt_hides_no_other"
+
 // stores are the bugs of stores, most of them open doors for strangers, and of the rule for passwords.
 var stores = []Bug{
 	one("postgres: half a note goes before whatever comes next",
@@ -39,6 +41,16 @@ var stores = []Bug{
 		"coord/mysql/schema.go", `case strange != "":`, `case false:`, testsIn("coord/mysql", "TestATableThatIsAlmostLikeOursIsRefused")),
 	one("mysql: a view in the table's place is used",
 		"coord/mysql/statements.go", `DELETE {t} FROM {t} FORCE INDEX (PRIMARY)`, `DELETE {t} FROM {t}`, testsIn("coord/mysql", "TestATableThatIsReplacedRunsNothing")),
+	one("file: something else in the place of one register ends a list",
+		"coord/file/list.go", `if isSpoilt(err) {`, `if isSpoilt(nil) {`, testsForgetful("file", "TestStore/disk/13_what_a_stranger_tells/"+spoiltHidesNoOther)),
+	one("memcached: something else in the place of one register ends a list",
+		"coord/memcached/list.go", `if it, err = storekit.Listed(e.key, it, err); err != nil {`, `if _ = storekit.Listed; err != nil {`,
+		testsForgetful("memcached", "TestStore/13_what_a_stranger_tells/"+spoiltHidesNoOther)),
+	one("quorum: something else in the place of one register ends a list",
+		"coord/redis/quorum/acceptor.go", `k.strange && all {`, `k.strange {`, testsForgetfulQuorum("TestStore/13_what_a_stranger_tells/"+spoiltHidesNoOther)),
+	one("postgres: the age of one register that cannot be computed ends a list",
+		"coord/postgres/statements.go", `- greatest(least(since, timestamptz '3000-01-01'), timestamptz '1000-01-01'))`, `- since)`,
+		testsIn("coord/postgres", "TestStore$/^13_what_a_stranger_tells$/^"+spoiltHidesNoOther)),
 	one("mysql: triggers do not matter",
 		"coord/mysql/schema.go", `case trigger != "":`, `case false:`, testsIn("coord/mysql", "TestAStrangerWhoMayMakeTriggers")),
 	{"mysql: a server gets the file that it asks for", []Edit{

@@ -320,12 +320,25 @@ func parseVote(reply rueidis.RedisMessage) (v vote, err error) {
 type kept struct {
 	promised ballot
 	accepted accepted
+	strange  bool // it is nothing that we have written
 }
 
 // A dump is what an acceptor keeps for the registers of a prefix, and its floor.
 type dump struct {
 	kept  map[string]kept
 	floor ballot
+}
+
+func parseKept(text []byte, age time.Duration) (k kept, err error) {
+	if len(text) < timeAt {
+		return k, errForeign
+	}
+	k.promised = parseBallot(string(text))
+	k.accepted, err = parseAccepted(string(text[ballotSize:]))
+	if k.accepted.age = age; err == nil && !k.promised.isPossible() {
+		err = errForeign
+	}
+	return k, err
 }
 
 // dump returns all that the acceptor keeps for the registers of a prefix, in a term, or what is not empty.
@@ -336,16 +349,12 @@ func (a *acceptor) dump(ctx context.Context, r *roster, prefix string, all bool)
 	}
 	d.kept = make(map[string]kept)
 	err = a.List(ctx, &a.seat, prefix, at, func(key string, text []byte, age time.Duration) (more bool, err error) {
-		if len(text) < timeAt {
-			return false, server.ErrStrange
-		}
-		k := kept{promised: parseBallot(string(text))}
-		k.accepted, err = parseAccepted(string(text[ballotSize:]))
-		if k.accepted.age = age; err == nil && !k.promised.isPossible() {
-			err = server.ErrStrange
+		k, err := parseKept(text, age)
+		if k.strange = err != nil; k.strange && all {
+			return false, fmt.Errorf("what stands under %.100q: %w", a.Root+key, err)
 		}
 		d.kept[key] = k
-		return true, err
+		return true, nil
 	})
 	if err == nil { // it was in the term when it took its seat. If it is now, it was all the time
 		present := a.ask(ctx, r, presentScript, "")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -55,6 +56,11 @@ func system(t testing.TB) *storetest.System {
 				redistest.CLI(t, m.Addr(), "FLUSHALL")
 			}
 			open(t)
+		},
+		Spoil: func(t testing.TB, key string) {
+			for _, m := range cluster.Members() {
+				redistest.CLI(t, m.Addr(), "SET", defaultRoot+key, strings.Repeat("1", 300))
+			}
 		},
 		Freeze: func(t testing.TB) func() {
 			for _, m := range cluster.Members() {

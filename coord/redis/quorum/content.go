@@ -63,7 +63,7 @@ func (c content) encode() string {
 func decodeContent(s string) (c content, err error) {
 	const fixed = 16 + 8*pastSize + 4
 	if len(s) < fixed {
-		return c, server.ErrStrange
+		return c, errForeign
 	}
 	copy(c.id[:], s)
 	copy(c.version[:], s[8:])
@@ -83,7 +83,7 @@ func decodeContent(s string) (c content, err error) {
 		c.notes = append(c.notes, register.Note{Topic: topic, Text: []byte(text)})
 	}
 	if !ok {
-		return c, server.ErrStrange
+		return c, errForeign
 	}
 	if !c.version.IsZero() {
 		c.value = []byte(value)
@@ -121,13 +121,13 @@ func (a accepted) item(key string) register.Item {
 // parseAccepted reads what follows the promised ballot.
 func parseAccepted(s string) (a accepted, err error) {
 	if len(s) < ballotSize+timeSize || len(s) > server.MaxStored { // what is longer is cut off there
-		return a, server.ErrStrange
+		return a, errForeign
 	}
 	if a.ballot = parseBallot(s); a.ballot == (ballot{}) {
 		return a, nil // only promised
 	}
 	if !a.ballot.isPossible() {
-		return a, server.ErrStrange
+		return a, errForeign
 	}
 	a.content, err = decodeContent(s[ballotSize+timeSize:])
 	return a, err

@@ -28,6 +28,7 @@ var (
 // What may come of a round.
 var (
 	errRefused = errors.New("another proposer stands in the way")
+	errForeign = storekit.NotOurs("something else stands under its key: use another root")
 )
 
 // What may be found out about a swap whose round came to nothing.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // List shows what a majority has, and where none agrees, makes one agree first.
@@ -24,24 +26,39 @@ func (q *Store) list(ctx context.Context, prefix string, yield func(register.Ite
 		return err
 	}
 	byKey := make(map[string][]vote)
+	strange := make(map[string]bool)
 	for _, d := range dumps {
 		for key, k := range d.kept {
 			byKey[key] = append(byKey[key], vote{accepted: k.accepted})
+			strange[key] = strange[key] || k.strange
 		}
 	}
 	for key, votes := range byKey {
 		for len(votes) < len(dumps) { // who has nothing there has a say as well
 			votes = append(votes, vote{})
 		}
-		a, err := q.settle(ctx, key, votes)
+		it, err := q.listed(ctx, key, votes, strange[key])
 		if err != nil {
 			return err
 		}
-		if !a.content.version.IsZero() && key != rosterKey && !yield(a.item(key)) {
+		if !it.Version.IsZero() && key != rosterKey && !yield(it) {
 			return nil
 		}
 	}
 	return nil
+}
+
+// listed returns what a list says of a register. If strange things were found there, the votes are not all of a majority.
+func (q *Store) listed(ctx context.Context, key string, votes []vote, strange bool) (register.Item, error) {
+	if !strange {
+		a, err := q.settle(ctx, key, votes)
+		return a.item(key), err
+	}
+	a, err := q.read(ctx, key)
+	if errors.Is(err, driver.ErrDenied) {
+		err = storekit.NotOurs("%v", err)
+	}
+	return storekit.Listed(key, a.item(key), err)
 }
 
 // dump returns what each of a majority keeps for the registers of a prefix that are not empty.

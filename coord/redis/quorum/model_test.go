@@ -124,7 +124,7 @@ func accepts(key string, a accepted) func(*disk) vote {
 		if has && a.ballot.less(k.promised) {
 			return vote{refused: true, higher: k.promised}
 		}
-		d.kept[key] = kept{a.ballot.next(), a}
+		d.kept[key] = kept{promised: a.ballot.next(), accepted: a}
 		return vote{}
 	}
 }

@@ -117,6 +117,7 @@ var caughtBy = map[flaw][]string{
 	agesInRestart:         {"10 after a restart all is there, or the store says that it may have forgotten"},
 	goroutineLeak:         {"11 goroutines after use and Close", "11 listening that comes and goes"},
 	closeWaitsForEver:     {"11 one who listens may stop after Close"},
+	spoiltIsFatal:         {"13 a register that somebody has spoilt hides no other"},
 	keptTwice:             {"12 one keeps it at a time", "12 of many one keeps it"},
 	keepEndsWithContext:   {"12 the keeping outlives its context"},
 	unkeptIsPolled:        {"12 those who wait hear of the release"},

@@ -69,6 +69,7 @@ const (
 	agesInRestart         flaw = "a memory goes on in a restart as if nothing could have been lost"
 	goroutineLeak         flaw = "each listening leaves a goroutine"
 	closeWaitsForEver     flaw = "a stop after Close hangs"
+	spoiltIsFatal         flaw = "one register that makes no sense ends a list"
 	keptTwice             flaw = "a key can be kept by two stores"
 	keepEndsWithContext   flaw = "the keeping ends with the context of Keep"
 	unkeptIsPolled        flaw = "a release is noticed by a slow poll"
@@ -125,6 +126,7 @@ func flawedSystem(t testing.TB, f flaw) *System {
 		Restart: func(testing.TB) { m.restart() },
 		Forget:  func(testing.TB) { m.forget() },
 		Lose:    func(_ testing.TB, key string) { m.lose(key) },
+		Spoil:   func(_ testing.TB, key string) { m.spoil(key) },
 		Freeze:  func(testing.TB) func() { return m.freeze() },
 	}
 }
@@ -180,6 +182,14 @@ func (m *model) lose(key string) {
 		m.memory++
 		m.since = time.Now()
 	}
+}
+
+const modelSpoilt = "what no store writes"
+
+func (m *model) spoil(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.registers[m.key(key)].item.Value = []byte(modelSpoilt)
 }
 
 func (m *model) freeze() (thaw func()) {
@@ -471,6 +481,9 @@ func (s *modelStore) List(ctx context.Context, prefix string, yield func(registe
 			continue
 		case m.flaw == listMissesBusy && before[r] != r.count:
 			continue
+		case m.flaw == spoiltIsFatal && string(it.Value) == modelSpoilt:
+			m.mu.Unlock()
+			return driver.ErrDenied
 		}
 		if matches {
 			all = append(all, it)

@@ -48,6 +48,9 @@ type System struct {
 	// if the system refuses to be set up so that this can happen.
 	Lose func(t testing.TB, key string)
 
+	// Spoil writes something that no store has written where a register is kept, as who may write to that one could.
+	Spoil func(t testing.TB, key string)
+
 	// Freeze stops the system without ending it, as kill -STOP does, until thaw is called. thaw may be called twice.
 	// Connections stay open and nothing is answered.
 	Freeze func(t testing.TB) (thaw func())

@@ -23,6 +23,7 @@ var strangers = []scenario{
 	{name: "is no turn", run: strangersTurn},
 	{name: "ends no hold and no session", run: strangersEnd},
 	{name: "in a flood, hides no news", alone: true, run: strangersFlood},
+	{name: "a register that somebody has spoilt hides no other", run: strangersSpoil},
 }
 
 // pair is a holder and one who waits behind it, each with a store of its own, and a stranger who tells them things.
@@ -247,4 +248,26 @@ func strangersFlood(s *scene) {
 	close(stop)
 	<-stopped
 	cancel()
+}
+
+// strangersSpoil shows that who may write to a few registers harms these alone.
+func strangersSpoil(s *scene) {
+	s.needs("spoil a register", s.sys.Spoil == nil)
+	a, b := s.open(), s.open()
+	good, spoilt := s.putMany([]register.Store{a}, 10, "good"), s.putMany([]register.Store{a}, 3, "spoilt")
+	for key := range spoilt {
+		s.sys.Spoil(s, key)
+	}
+	got := s.listed(b, s.prefix)
+	for key, it := range good {
+		s.same("what List showed beside what is spoilt", got[key], it)
+	}
+	for key, it := range spoilt {
+		if shown, ok := got[key]; ok && bytes.Equal(shown.Value, it.Value) {
+			s.Errorf("List shows %s, which is spoilt", brief(shown))
+		}
+		if shown, err := b.Read(s.ctx, key); s.ctx.Err() != nil || err == nil && bytes.Equal(shown.Value, it.Value) {
+			s.Errorf("Read of what is spoilt: %s, %v", brief(shown), err)
+		}
+	}
 }
