@@ -127,8 +127,9 @@ func (c *Client) Shutdown(ctx context.Context) error {
 // Close ends the client at once: the contexts of its holds end with ErrClosed. The session is ended only if every hold
 // has been released. Otherwise Close takes away the nodes of those that wait or join, and leaves the session to its
 // TTL, so that nobody enters beside work that still runs. Where only the kernel tells of a death, no TTL ends it: there the
-// driver stays open until all holds have been released, and Release, also after Close, takes the hold's node away. Close
-// takes at most as long as the driver allows for a single request.
+// driver stays open until all holds have been released, and Release, also after Close, takes the hold's node away. Elsewhere
+// the next one waits for the TTL: release first, or call Shutdown, which waits for that. Close takes at most as long as the
+// driver allows for a single request.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
 	c.freeIdle("", true)
