@@ -3,6 +3,8 @@ package quorum
 import (
 	"strings"
 	"testing"
+
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
 )
 
 func FuzzRoster(f *testing.F) {
@@ -47,5 +49,22 @@ func TestARosterIsReadAsItWasWritten(t *testing.T) {
 	}
 	if _, ok := got.seatOf(strings.Repeat("a", 16)); ok || parseRoster(r.group, f[0], strings.Join(strings.Split(f[1], ",")[:2], ",")) != nil {
 		t.Error("two servers are a group")
+	}
+}
+
+// Servers that have moved on to a later term stand for the group, whichever of them answers first.
+func TestTheLatestRosterOfAGroupCounts(t *testing.T) {
+	r := &roster{group: "0123456789abcdef"}
+	for _, id := range []string{"a", "b", "c"} {
+		r = r.next(id, id+":1", "")
+	}
+	later := r.next("d", "d:1", "c")
+	in := func(id string, r *roster) member { return member{memory: server.Called(id), roster: r} }
+	all := []member{in("a", r), in("b", later), in("d", later)}
+	for range all {
+		if got := rosterOf(all); got != later {
+			t.Errorf("%v stands for the group, with answers in this order: %v", got, all)
+		}
+		all = append(all[1:], all[0])
 	}
 }
