@@ -204,11 +204,18 @@ func (w *waiter) afterwards(ctx context.Context) error {
 	return w.gaveUp(ctx)
 }
 
+func said(data []byte) string {
+	if len(data) == 0 { // on ZooKeeper a node may be one that we may not read
+		return "nothing that this client may read"
+	}
+	return fmt.Sprintf("%q", data[:min(len(data), 40)])
+}
+
 // sees goes through a view: has my round begun, or is it mine to begin?
 func (w *waiter) sees(ctx context.Context, all []coord.Node) (r round, begun bool, err error) {
 	for _, n := range all[:max(w.at(all), 0)] {
 		if parseMark(n.Data).size != w.size {
-			return round{}, false, fmt.Errorf("%w: one who came before says %q, and this one waits for %d", coord.ErrInvalid, n.Data[:min(len(n.Data), 40)], w.size)
+			return round{}, false, fmt.Errorf("%w: one who came before says %s, and this one waits for %d", coord.ErrInvalid, said(n.Data), w.size)
 		}
 	}
 	w.seen = w.came(all)
