@@ -61,12 +61,13 @@ func (s *session) exists(ctx context.Context, nodePath string) (bool, error) {
 
 // owns reports whether a node is there and belongs to the session.
 func (s *session) owns(ctx context.Context, nodePath string) (bool, error) {
-	return persist(ctx, s, func() (bool, error) {
+	ours, err := persist(ctx, s, func() (bool, error) {
 		return ask(ctx, s, func(c *gozk.Conn) (bool, error) {
 			there, stat, err := c.Exists(nodePath)
 			return there && stat.EphemeralOwner == s.identity.Load().ID, err
 		})
 	})
+	return ours, explainRefusal(err, "looking at", nodePath, "READ", "")
 }
 
 // show is read for those who only look: a node that may not be read stands in line all the same.

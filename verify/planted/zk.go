@@ -138,6 +138,8 @@ var zk = []Bug{
 	one("zk: an abandoned session is closed",
 		"coord/zk/session.go", `s.end(why) // from now on there is no dialing
 	s.hangUp()`, `s.end(why)`, conformsZK("03", "abandoning leaves the nodes to the TTL")),
+	one("zk: nobody says which right is missing to look for a node of our own",
+		"coord/zk/look.go", `return ours, explainRefusal(err, "looking at", nodePath, "READ", "")`, `return ours, err`, hunt("zookeeper", "-sim.recipe=group")),
 	one("zk: a memo is written whoever stands in the line",
 		"coord/zk/memo.go", `c.Multi(&gozk.CheckVersionRequest{Path: now, Version: -1}, s.service.writing(to, memo, there))`, `c.Multi(&gozk.CheckVersionRequest{Path: path.Dir(now), Version: -1}, s.service.writing(to, memo, there))`,
 		conformsZK("21", "not written once the node was removed")),
