@@ -148,11 +148,19 @@ func (c *contender) mayFail(try bool, err error) {
 	switch {
 	case errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrRemoved):
 	case try && (errors.Is(err, coord.ErrBusy) || errors.Is(err, coord.ErrUnavailable)):
+	case c.wasDenied(err):
 	default:
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.report("%s: acquire failed with %v", c.name, err)
 	}
+}
+
+// wasDenied reports whether an error says that a right is missing, while one is away, or was a moment ago.
+func (w *world) wasDenied(err error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return errors.Is(err, coord.ErrDenied) && !w.denied.IsZero() && time.Since(w.denied) < 2*w.cfg.TTL
 }
 
 // holds works under a hold for a while, does what is to be done inside, and releases the hold.

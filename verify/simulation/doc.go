@@ -22,6 +22,9 @@
 // the runtime schedules gRPC's goroutines, too. The documentation of package etcdcluster says what it imitates; it is
 // checked against real servers.
 //
+// On ZooKeeper and etcd rights are taken away now and then, and given back: an ACL of a line or a node, or a refusal of one
+// request. Whoever is refused must be told so, and everybody is served once the rights are back.
+//
 // On ZooKeeper, a parcel is a frame of the protocol, and a connection keeps its order. Members follow the leader when the
 // scheduler says so; they are cut off from each other, killed, and restored from a backup; time passes for them as for
 // everybody else. Any direction between two members may stand still for any time, and then the other one. In a quarter of

@@ -26,6 +26,8 @@ var ensembleKinds = []*Kind{
 		s.ensemble().grant(scriptTTL * 2 / 3)
 		s.cut(p.link, 1<<30)
 	}},
+	// An operator takes rights to the line away from everybody, and gives them back.
+	{name: "denied", needs: anything, breaks: func(s *script, _ parcel) { s.deny(zkRoot+"/"+stage, "ra", scriptTTL*2/3) }},
 	// Answers and news are held back for a fifth of the TTL, and then arrive all at once.
 	{name: "together", needs: anything, breaks: func(s *script, p parcel) { s.lasts(scriptTTL/5, s.scheduler.hold(p.link)) }},
 	// An operator puts back a backup from a moment ago, and the clients have seen more than that.
@@ -37,7 +39,9 @@ var ensembleKinds = []*Kind{
 // ensembleFault breaks something on an ensemble, in a run that a seed decides.
 func (w *world) ensembleFault(c *client) string {
 	d := time.Duration(w.rand.Int64N(int64(2 * w.cfg.TTL)))
-	switch w.rand.IntN(7) {
+	switch w.rand.IntN(8) {
+	case 7:
+		return w.denySome(d)
 	case 0:
 		w.lasts(d, w.depose())
 		return fmt.Sprintf("FAULT the leader is away for %v", d)
@@ -59,6 +63,45 @@ func (w *world) ensembleFault(c *client) string {
 	back, since := 1+w.rand.IntN(20), w.rand.IntN(2)*1000
 	w.restore(back, since)
 	return fmt.Sprintf("FAULT a backup of %d transactions ago is put back, and then there are %d others", back, since)
+}
+
+// denySome takes some rights to a line, or to a node in it, away for a while.
+func (w *world) denySome(d time.Duration) string {
+	path := zkRoot + "/" + w.lines[w.rand.IntN(len(w.lines))]
+	if n, ok := w.node(); ok && w.rand.IntN(2) == 0 {
+		path = n.ID
+	}
+	rights := ""
+	for _, r := range "rwcda" {
+		if w.rand.IntN(2) == 0 {
+			rights += string(r)
+		}
+	}
+	w.deny(path, rights, d)
+	return fmt.Sprintf("FAULT nobody may do more than %q with %s for %v", rights, path, d)
+}
+
+// deny lets nobody do more with a node than rights say, until they are given back.
+func (w *world) deny(path, rights string, d time.Duration) {
+	zk := w.ensemble().zk
+	if !zk.Allow(path, rights) {
+		return
+	}
+	w.deniedUntil(time.Now().Add(d))
+	var back func()
+	back = func() {
+		w.deniedUntil(time.Now())
+		if !zk.Allow(path, "rwcda") {
+			time.AfterFunc(w.cfg.TTL/10, back)
+		}
+	}
+	w.lasts(d, back)
+}
+
+func (w *world) deniedUntil(t time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.denied = later(w.denied, t)
 }
 
 // holdWay stalls one direction between two servers for a while, and then perhaps the other one. Mostly these are the leader and

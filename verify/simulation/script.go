@@ -290,6 +290,8 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 		return
 	case ctx.Err() != nil, errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrRemoved), a.try && errors.Is(err, coord.ErrUnavailable):
 		return
+	case s.wasDenied(err):
+		return
 	default:
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -303,8 +305,9 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 		mine.amended = true
 		s.mu.Unlock()
 		err := a.inside(ctx, c, h)
+		denied := s.wasDenied(err)
 		s.mu.Lock()
-		if refused = s.denials[c.name] && errors.Is(err, coord.ErrDenied); err != nil && h.Err() == nil && ctx.Err() == nil && !refused {
+		if refused = denied || s.denials[c.name] && errors.Is(err, coord.ErrDenied); err != nil && h.Err() == nil && ctx.Err() == nil && !refused {
 			s.report("%s: what it does while it holds fails: %v", name, err)
 		}
 		s.mu.Unlock()

@@ -122,6 +122,9 @@ func (c *contender) mayEnd(err error) {
 			return
 		}
 	}
+	if c.wasDenied(err) || errors.Is(err, coord.ErrInvalid) && c.wasDenied(coord.ErrDenied) { // of a node that may not be read
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.report("%s: once failed with %v", c.name, err)

@@ -69,6 +69,7 @@ type world struct {
 	taken   map[turn]time.Time // nodes that were taken away out of the blue
 	waited  map[place]bool     // nodes whose turn it was not when they joined
 	partial map[turn]time.Time // when turns came; some before all had come that were asked for together
+	denied  time.Time          // until when rights were away, or are to be
 	slots   map[string]*slots  // of the job of each line
 	rounds  map[round]int      // how many have gone on in each
 	grants  int

@@ -239,6 +239,22 @@ func (e *Ensemble) Write(p string, data []byte) (written bool) {
 	return written
 }
 
+// Allow has an operator set what anybody may do with a node, such as "r" or "crwda". It returns false if there is no majority
+// to agree; where there is no such node, there is nothing to do.
+func (e *Ensemble) Allow(p, rights string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var perms int32
+	for _, r := range rights {
+		perms |= 1 << strings.IndexRune("rwcda", r)
+	}
+	return e.operator(func(l *reign) {
+		if n := l.ahead.nodes[p]; n != nil {
+			l.propose(&txn{op: opSetACL, path: p, acl: []ACL{{perms, "world", "anyone"}}, version: n.aversion + 1})
+		}
+	})
+}
+
 // Expire has an operator end the sessions of a client.
 func (e *Ensemble) Expire(link string) {
 	e.mu.Lock()
