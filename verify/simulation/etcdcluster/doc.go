@@ -19,8 +19,20 @@
 //     ask for a leader;
 //   - the limits of a request.
 //
-// Not imitated: raft itself (what has reached the leader is agreed on), users and roles (a [Call] may be refused as they
-// would refuse it), changes of members, gRPC's choice among connections (a client has one, and the Network says which member
-// each of its requests reaches), a grpc-proxy except for the numbers that it gives to watches, and whatever a driver cannot
-// notice.
+// Not imitated, and why that does not matter to a driver:
+//
+//   - What members say to each other. What has reached the leader is agreed on, unless it was stopped or cut off; then its
+//     successor gets it late, or never. A link that stalls one way only can do no more than that: what the leader does not hear
+//     agreed to is answered late, and the Network holds any answer for any time; a member that does not hear the leader lags,
+//     or waits, as it does here; and while a majority hears the leader nobody else can lead, so what it says by itself, such as
+//     the renewal of a lease, is true. Once it hears no majority it gives up within an election timeout, and from then on it is
+//     like one that was cut off.
+//   - Votes: whoever leads next knows all that was agreed on.
+//   - Disks. A member that loses what it has acknowledged is beyond what etcd promises; a backup that is put back is imitated.
+//   - Users and roles: a [Call] may be refused as they would refuse it. Rights are looked at when a request is applied, so a
+//     refusal is like any other answer.
+//   - Changes of members, and learners but for what they refuse; gRPC's choice among connections: a client has one, and the
+//     Network says which member each of its requests reaches.
+//   - A grpc-proxy, except for the numbers that it gives to watches, and for whatever a driver cannot notice. Its own renewals of
+//     leases are in verify/model/timed.
 package etcdcluster
