@@ -608,3 +608,31 @@ func TestASwapThatNobodyRemembersIsNotAppliedAgain(t *testing.T) {
 		}
 	}
 }
+
+// Of a swap that one server alone has accepted, nobody knows whether it counts. Once somebody has read it, it does, also for those
+// who do not ask that server.
+func TestWhatSomebodyHasReadStands(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	q, other := openOn(t, cluster), openOn(t, cluster)
+	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 && voters(other) == 3 })
+	redistest.Put(t, q, "a", "before")
+	votes, err := q.look(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := latest(votes)
+	half := accepted{ballot: newBallot(now.ballot.count + 1000), content: now.content.after(register.Swap{Next: register.NewVersion(), Value: []byte("half")})}
+	if v := q.accept("a", half)(t.Context(), q.roster.Load(), q.all[0]); v.err != nil || v.refused {
+		t.Fatalf("%+v", v)
+	}
+	for _, c := range []struct {
+		away  int // who is not asked
+		store *Store
+	}{{2, q}, {0, other}} {
+		cluster.Member(c.away).Freeze()
+		if it := redistest.Read(t, c.store, "a"); string(it.Value) != "half" {
+			t.Errorf("without server %d it holds %q", c.away, it.Value)
+		}
+		cluster.Member(c.away).Thaw()
+	}
+}
