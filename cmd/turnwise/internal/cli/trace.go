@@ -3,10 +3,13 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/coord"
@@ -18,7 +21,11 @@ func traceTo(path string, at *backend.Service) (*coord.Observer, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	// Nobody waits for somebody to read, if it is a pipe: signals are caught already.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK, 0o644)
+	if errors.Is(err, unix.ENXIO) {
+		err = fmt.Errorf("%w: it is a pipe from which nobody reads", err)
+	}
 	if err != nil {
 		return nil, &failure{codeUnusable, err}
 	}
