@@ -81,6 +81,8 @@ func (a advice) of(number uint16) (says string, class error) {
 		return "the server has no connection to spare: raise max_connections, or see WithConnections", nil
 	case 1129:
 		return "the server blocks this host after too many bad connections: FLUSH HOSTS there", nil
+	case 1451:
+		return "a foreign key of somebody's keeps the row from being removed; nothing was changed: drop that", nil
 	case 1205:
 		return "somebody keeps the row or the table locked; nothing was changed", nil
 	}

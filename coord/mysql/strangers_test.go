@@ -11,6 +11,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -120,6 +122,59 @@ func TestAStrangerWhoMaySelect(t *testing.T) {
 	}
 	_ = h.Release()
 	storecheck.ShutsOut(t, a, b, "more")
+}
+
+// On MariaDB SELECT is also enough for a foreign key, by which a row cannot be removed: the session of a dead process stays, and its
+// line stays taken.
+func TestAStrangerWhoMaySelectKeepsTheSessionsOfTheDead(t *testing.T) {
+	s := withStrangers(t)
+	if isMySQL(t, s.m) {
+		t.Skip("MySQL wants the right REFERENCES for that")
+	}
+	_, b := s.used("SELECT")
+	proxy := faultproxy.Start(t, s.m.Addr())
+	dead := storecheck.Connected(t, func(ctx context.Context) (*coord.Client, error) {
+		return Connect(ctx, strings.Replace(s.url("app"), s.m.Addr(), proxy.Addr(), 1), WithLogger(logger(t)), WithTTL(2*time.Second))
+	})
+	h := storecheck.Locked(t, dead, "orders")
+	s.mallory(`CREATE TABLE theirs.mine (name VARBINARY(1100) PRIMARY KEY, FOREIGN KEY (name) REFERENCES `+usual+` (name))`,
+		`INSERT INTO theirs.mine SELECT name FROM `+usual+` WHERE name LIKE 'session/%'`)
+	proxy.Blackhole()
+	storecheck.EndsSoon(t, h)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+	defer cancel()
+	if _, err := mutex.New(b, "orders").Lock(ctx); err == nil {
+		t.Error("the session was ended")
+	}
+	s.mallory(`DROP TABLE theirs.mine`)
+	storecheck.Locked(t, b, "orders")
+}
+
+// An INSERT that meets a row locks it, until the transaction ends.
+func TestAStrangerWhoMayInsertKeepsALineWaiting(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.used("INSERT")
+	h, other := storecheck.Locked(t, a, "orders"), storecheck.Locked(t, a, "other")
+	tx, err := dialed(t, storecheck.As(t, s.m.URL(), "mallory", "", "theirs")).BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(within(t, 10*time.Second), `INSERT INTO `+usual+` (name, version, since, value) VALUES ('line/orders', 1, NOW(), '')`); err == nil {
+		t.Error("he has replaced the line")
+	}
+	_ = h.Release()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	if _, err := mutex.New(b, "orders").Lock(ctx); err == nil {
+		t.Error("the line is not locked")
+	}
+	if err := other.Err(); err != nil {
+		t.Errorf("the hold of another line: %v", err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Error(err)
+	}
+	storecheck.Locked(t, b, "orders")
 }
 
 func TestAStrangerWhoMayInsert(t *testing.T) {
