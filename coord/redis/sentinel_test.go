@@ -259,3 +259,38 @@ func TestASentinelHasToShowACertificate(t *testing.T) {
 		})
 	}
 }
+
+// Sentinels believe what they are told on a channel of the master, by whomever. Who may publish on all channels leads everybody to a
+// server of his own, where nobody holds.
+func TestAStrangerWhoMayPublishLeadsTheSentinelsAway(t *testing.T) {
+	const ttl = 2 * time.Second
+	_, master, _ := replicated(t)
+	sentinel, name := watched(t, master, time.Minute)
+	his := servers.Redis(t).Addrs()[0]
+	if err := locked(t, connected(t, "redis://"+his, ttl)).Release(); err != nil { // from now on it remembers
+		t.Fatal(err)
+	}
+	time.Sleep(ttl)
+	redistest.CLI(t, master, "ACL", "SETUSER", "mallory", "on", ">sesame", "resetkeys", "resetchannels", "-@all", "+publish")
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{master}, Username: "mallory", Password: "sesame",
+		DisableCache: true, ForceSingleClient: true, AlwaysRESP2: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	host, port, _ := net.SplitHostPort(his)
+	tell := func() error {
+		return c.Do(t.Context(), c.B().Publish().Channel("__sentinel__:hello").Message(
+			strings.Join([]string{host, "1", strings.Repeat("ab", 20), "99", name, host, port, "99"}, ",")).Build()).Error()
+	}
+	address := "redis://" + sentinel + "?master_set=" + name
+	locked(t, connected(t, address, ttl))
+	if err := tell(); err == nil {
+		t.Error("without a right to the channel he may publish there")
+	}
+	redistest.CLI(t, master, "ACL", "SETUSER", "mallory", "allchannels")
+	redistest.Eventually(t, "the sentinel to believe him", func() bool {
+		return tell() == nil && containsAll(redistest.CLI(t, sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name), port)
+	})
+	locked(t, connected(t, address, ttl)) // beside the first one
+}
