@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -111,6 +112,49 @@ func TestNeighbourWithoutRights(t *testing.T) {
 	n.denied("leases", err)
 	n.mayNotTouch()
 	n.handsOver()
+}
+
+// Rights are only as good as the server that looks after them. One of 2022 lets anybody who has a name end holds, keep the sessions of
+// dead processes, and switch the looking off; an alarm that keeps everybody from writing even somebody without a name may raise.
+func TestOldServersLetNeighboursWithoutRightsDoAnything(t *testing.T) {
+	for _, old := range []bool{true, false} {
+		t.Run(map[bool]string{true: "an old server", false: "a new one"}[old], func(t *testing.T) {
+			var opts []servers.Option
+			if old {
+				opts = append(opts, servers.OldEtcd())
+			}
+			cluster, _ := guarded(t, opts...)
+			sess := open(t, connectLinkWith(t, asUser("locks"), cluster.Addrs()...))
+			holder, _ := join(t, sess, entry("a", "lock"))
+			bob := connectLinkWith(t, asUser("nobody"), cluster.Addrs()...).client
+			nobody := connectLinkWith(t, clientv3.Config{}, cluster.Addrs()...).client
+			ctx := within(t, 20*time.Second)
+			may := func(what string, err error) {
+				t.Helper()
+				if old != (err == nil) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			_, err := nobody.KeepAliveOnce(ctx, sess.lease)
+			may("keep a session", err)
+			remove := clientv3.OpDelete(holder.(*place).key)
+			_, err = bob.Txn(ctx).Then(remove).Commit()
+			if !errors.Is(err, rpctypes.ErrPermissionDenied) {
+				t.Errorf("end a hold: %v", err)
+			}
+			_, err = bob.Txn(ctx).Then(clientv3.OpTxn(nil, []clientv3.Op{remove}, nil)).Commit()
+			may("end a hold in a transaction within another", err)
+			said, err := pb.NewMaintenanceClient(bob.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = pb.NewMaintenanceClient(nobody.ActiveConnection()).Alarm(ctx, &pb.AlarmRequest{
+				Action: pb.AlarmRequest_ACTIVATE, MemberID: said.Header.MemberId, Alarm: pb.AlarmType_NOSPACE})
+			may("raise an alarm", err)
+			_, err = bob.AuthDisable(ctx)
+			may("switch rights off", err)
+		})
+	}
 }
 
 func TestNeighbourWhoMayReadTheLine(t *testing.T) {
