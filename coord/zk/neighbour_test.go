@@ -210,6 +210,22 @@ func TestANeighbourWhoMayWriteTheNodes(t *testing.T) {
 	n.handsOver()
 }
 
+// So he can ask, and have a leader with a rank give way, in the name of those who wait.
+func TestANeighbourWhoMayWriteTheNodesAsksInTheNameOfOthers(t *testing.T) {
+	n := playNeighbours(t, rights{nodes: gozk.PermWrite})
+	h := n.holder.Node()
+	for _, remark := range []string{"turnwise asks please\n", "turnwise rank 9\n"} {
+		_, err := n.bob.Set(n.second.Node().ID, driver.EncodeCard(driver.Owner{Host: "h"}, []byte(remark)), -1)
+		require.NoError(t, err)
+		c := coord.NewClient(n.sess.service)
+		require.Eventually(t, func() bool {
+			line, err := c.Line(n.ctx, "a")
+			return err == nil && len(line) == 2 && line[1].Token > h.Token && (line[1].Asks == "please" || line[1].Rank == 9)
+		}, patience, 10*time.Millisecond, remark)
+	}
+	n.handsOver()
+}
+
 // Bob can hide the nodes and keep their owners from changing them. The hand-off still works.
 func TestANeighbourWhoMayAdministerTheNodes(t *testing.T) {
 	n := playNeighbours(t, rights{nodes: gozk.PermAdmin})
