@@ -143,11 +143,19 @@ return 1
 
 // gone is what a register must be to be forgotten. ARGV[4] is how old it must be, in us: then no request is under way any more that
 // knows what was there. Nobody has been promised anything since.
+//
+// Whoever may write to one register may have written anything there. The floor is for all registers, so it rises above nothing that is
+// no ballot, and no further than a tenth of the ballots there are (ballotEnd): a register that would raise it more stays.
 const gone = `
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
+local function read(key)
+  local s = redis.pcall('GETRANGE', key, 0, 95)
+  return type(s) == 'string' and s or ''
+end
 local function gone(s)
   return #s == 96 and string.sub(s, 89, 96) == '\0\0\0\0\0\0\0\0' and string.sub(s, 17, 32) == string.sub(s, 49, 64)
+    and string.find(string.sub(s, 1, 80), '^%d+$') and string.sub(s, 1, 16) < '0100000000000000'
     and tonumber(string.sub(s, 1, 16)) == tonumber(string.sub(s, 33, 48)) + 1 and now - tonumber(string.sub(s, 65, 80)) > tonumber(ARGV[4])
 end
 `
@@ -159,7 +167,7 @@ local from = ARGV[3] == '' and '-' or '(' .. ARGV[3]
 local keys = redis.call('ZRANGEBYLEX', KEYS[2], from, '+', 'LIMIT', 0, 500)
 local all = {keys[#keys] or false}
 for _, key in ipairs(keys) do
-  local s = key ~= KEYS[1] and redis.call('GETRANGE', key, 0, 95) or ''
+  local s = key ~= KEYS[1] and read(key) or ''
   if gone(s) or #s == 80 then
     all[#all + 1] = key
     all[#all + 1] = string.sub(s, 33, 64)
@@ -170,7 +178,7 @@ return all
 
 // ARGV: …, the ballot at which it has gone, an age. It forgets a register, and returns {how many}.
 var forgetScript = newVote(gone + `
-local s = redis.call('GETRANGE', KEYS[3], 0, 95)
+local s = read(KEYS[3])
 if not gone(s) or string.sub(s, 33, 64) ~= ARGV[3] then return {0} end
 local promised, floor = string.sub(s, 1, 32), redis.call('GET', KEYS[5]) or ''
 if floor < promised then redis.call('SET', KEYS[5], promised) end
