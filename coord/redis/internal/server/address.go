@@ -82,6 +82,7 @@ func tune(option *rueidis.ClientOption) {
 	}
 	if option.Sentinel.MasterSet != "" {
 		option.Sentinel.TopologyRefreshInterval = 5 * time.Second
+		option.Sentinel.Dialer.Timeout = option.Dialer.Timeout
 		option.Sentinel.TLSConfig = option.TLSConfig // who says where the master is has to prove who he is as well
 	}
 }

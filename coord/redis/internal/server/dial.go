@@ -89,7 +89,9 @@ func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, cfg *
 	if err := d.mayGo(address, cfg); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx) // ctx is the library's, and does not end when the Server is closed
+	// ctx is the library's. It does not end when the Server is closed and, where sentinels are asked, not at all: one that never ends a
+	// handshake would keep it from asking the next.
+	ctx, cancel := context.WithTimeout(ctx, by.Timeout)
 	defer cancel()
 	defer context.AfterFunc(d.life, cancel)()
 	network := "tcp"
