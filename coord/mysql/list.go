@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	sqldriver "database/sql/driver"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 const page = 200
 
 func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	var failed error
 	err := storekit.Pages(prefix, page, func(from, to []byte) (found []register.Item, err error) {
 		err = s.query(ctx, func(c *conn, known *memory) (err error) {
 			found, err = s.some(ctx, c, from, to)
@@ -22,7 +24,8 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 			return err
 		})
 		return found, err
-	}, yield)
+	}, storekit.Large(&failed, func(key string) (register.Item, error) { return s.current(ctx, key) }, yield))
+	err = cmp.Or(err, failed)
 	return s.table.failed(ctx, err, "list %q", prefix)
 }
 
@@ -32,7 +35,11 @@ func (s *Store) some(ctx context.Context, c *conn, from, to []byte) (found []reg
 		if len(found) == page {
 			return fmt.Errorf("the server answers with more than the %d rows that were asked for", page)
 		}
-		found = append(found, itemOf(text(row[0]), row[1:]))
+		it := itemOf(text(row[0]), row[1:])
+		if row[2] == nil {
+			it.Value = nil
+		}
+		found = append(found, it)
 		return nil
 	})
 	return found, err

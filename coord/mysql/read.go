@@ -8,12 +8,17 @@ import (
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
-func (s *Store) Read(ctx context.Context, key string) (cur register.Item, err error) {
+func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
+	cur, err := s.current(ctx, key)
+	return cur, s.table.failed(ctx, err, "read %q", key)
+}
+
+func (s *Store) current(ctx context.Context, key string) (cur register.Item, err error) {
 	err = s.query(ctx, func(c *conn, known *memory) (err error) {
 		cur, _, err = s.content(ctx, c, known, key, 0)
 		return err
 	})
-	return cur, s.table.failed(ctx, err, "read %q", key)
+	return cur, err
 }
 
 // content reads a register, and whether it is reserved by somebody else.

@@ -9,7 +9,12 @@ import (
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
-func (s *Store) Read(ctx context.Context, key string) (cur register.Item, err error) {
+func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
+	cur, err := s.current(ctx, key)
+	return cur, s.table.failed(ctx, err, "read %q", key)
+}
+
+func (s *Store) current(ctx context.Context, key string) (cur register.Item, err error) {
 	err = s.query(ctx, func(c *pgx.Conn, known *memory) (err error) {
 		cur, _, err = s.content(ctx, c, known, s.sql.read, key, int64(0))
 		if err == nil && cur.Version.IsZero() {
@@ -17,7 +22,7 @@ func (s *Store) Read(ctx context.Context, key string) (cur register.Item, err er
 		}
 		return err
 	})
-	return cur, s.table.failed(ctx, err, "read %q", key)
+	return cur, err
 }
 
 // content runs a statement that returns a register, or nothing.

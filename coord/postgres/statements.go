@@ -24,6 +24,13 @@ type statements struct {
 	reserve                  string
 }
 
+// Whoever may write to one row may put much into it, and many rows may have much. No register has more than mostRead bytes, so what is
+// there instead of more is nobody's. A page of a list leaves out what has more than mostListed: List reads that by itself.
+const (
+	mostRead   = "33554432"
+	mostListed = "65536"
+)
+
 // A swap is one statement in a transaction of its own, under READ COMMITTED: when it has waited for another swap of the row,
 // PostgreSQL looks at the row again before it changes it. Only if it has changed nothing does a second statement read what
 // stands there: the first one's snapshot may be older than the swap that it waited for.
@@ -41,11 +48,12 @@ func statementsFor(t table) statements {
 		free     = `(reserved_until IS NULL OR reserved_by = $3::bigint OR NOT ` + reserved + `)`
 		// From an infinite or a huge time, which anybody who may insert a row can write there, no age can be computed: that of all rows
 		// would be an error.
-		content = `version, value, floor(extract(epoch FROM clock_timestamp()
+		age = `floor(extract(epoch FROM clock_timestamp()
 			- greatest(least(since, timestamptz '3000-01-01'), timestamptz '1000-01-01')) * 1000000)::bigint`
-		clock  = `floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
-		held   = `coalesce(reserved_by <> $2::bigint AND ` + reserved + `, false)`
-		update = `UPDATE {t} SET version = $4::bigint, value = $5::bytea, since = clock_timestamp(), reserved_until = NULL
+		content = `version, CASE WHEN octet_length(value) > ` + mostRead + ` THEN decode('ff', 'hex') ELSE value END, ` + age
+		clock   = `floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+		held    = `coalesce(reserved_by <> $2::bigint AND ` + reserved + `, false)`
+		update  = `UPDATE {t} SET version = $4::bigint, value = $5::bytea, since = clock_timestamp(), reserved_until = NULL
 			WHERE key = $1::bytea AND version = $2::bigint AND ` + free
 		insert = `INSERT INTO {t} (key, version, value, since) SELECT $1::bytea, $2::bigint, $3::bytea, clock_timestamp()
 			WHERE EXISTS (SELECT FROM {t} WHERE key = ''::bytea AND value = convert_to($4::text, 'UTF8')) ON CONFLICT (key) DO NOTHING`
@@ -71,7 +79,8 @@ func statementsFor(t table) statements {
 
 		first: fill(`SELECT convert_from(value, 'UTF8') FROM {t} WHERE key = ''::bytea`),
 		read:  fill(`SELECT ` + content + `, ` + clock + `, ` + held + ` FROM {t} WHERE key = $1::bytea`),
-		list:  fill(`SELECT key, ` + content + ` FROM {t} WHERE key >= $1::bytea AND key < $2::bytea ORDER BY key LIMIT $3::int`),
+		list: fill(`SELECT key, version, CASE WHEN octet_length(value) > ` + mostListed + ` THEN NULL ELSE value END, ` + age + ` FROM {t}
+			WHERE key >= $1::bytea AND key < $2::bytea ORDER BY key LIMIT $3::int`),
 		reserve: fill(`UPDATE {t} SET reserved_by = $2::bigint, reserved_until = clock_timestamp() + $3::bigint * interval '1 microsecond'
 			WHERE key = $1::bytea AND (reserved_until IS NULL OR reserved_by = $2::bigint OR NOT ` + reserved + `)
 			RETURNING ` + content + `, ` + clock + `, false`),

@@ -52,6 +52,22 @@ func Pages(prefix string, size int, read func(from, to []byte) ([]register.Item,
 	}
 }
 
+// Large returns a yield for Pages where a page leaves out the values of large registers, so that many of those are not too much for one
+// answer: such a register has the value nil, and is looked at by itself. failed is why that failed.
+func Large(failed *error, look func(key string) (register.Item, error), yield func(register.Item) bool) func(register.Item) bool {
+	return func(it register.Item) bool {
+		if it.Value == nil {
+			if it, *failed = look(it.Key); *failed != nil {
+				return false
+			}
+			if it.Version.IsZero() { // it has gone
+				return true
+			}
+		}
+		return yield(it)
+	}
+}
+
 // errGoneAgain has Change try again.
 var errGoneAgain = errors.New("what was in the way of the swap is gone: is there a trigger or a rule on the table?")
 
