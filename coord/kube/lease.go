@@ -142,7 +142,7 @@ func encodeNotes(told map[string][][]byte) string {
 // notesFor returns what a lease tells those who watch a label, in order. lost says that there was more.
 func (l *lease) notesFor(label string) (texts [][]byte, lost bool) {
 	var told map[string][][]byte
-	if text := l.Metadata.Annotations[notesNote]; json.Unmarshal([]byte(text), &told) != nil {
+	if text := l.Metadata.Annotations[notesNote]; len(text) > maxNotes || json.Unmarshal([]byte(text), &told) != nil {
 		return nil, true
 	}
 	return told[label], false

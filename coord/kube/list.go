@@ -39,11 +39,17 @@ func (s *Store) list(ctx context.Context, known *memory, prefix string, yield fu
 		selector += "," + kindLabel + "=" + kind
 	}
 	var empty []lease // without what stands in them: a server that lies may have as many as it likes
+	limit := page
 	for token := ""; ; {
-		all, err := s.some(ctx, known, selector, token)
+		all, err := s.some(ctx, known, selector, token, limit)
+		if errors.Is(err, errTooMuch) && limit > 1 { // whoever may create leases may have made large ones
+			limit = max(1, limit/8)
+			continue
+		}
 		if err != nil {
 			return err
 		}
+		limit = min(2*limit, page)
 		for i := range all.Items {
 			l := &all.Items[i]
 			it, _, err := l.item()
@@ -69,13 +75,14 @@ func (s *Store) list(ctx context.Context, known *memory, prefix string, yield fu
 
 // some asks for a page. Where a list that took long cannot go on as it began, the API server says how it can go on from what is
 // there now.
-func (s *Store) some(ctx context.Context, known *memory, selector, token string) (all leases, err error) {
+func (s *Store) some(ctx context.Context, known *memory, selector, token string, limit int) (all leases, err error) {
 	before := known.revision.Load()
 	for range 2 {
-		query := url.Values{"labelSelector": {selector}, "limit": {strconv.Itoa(page)}}
+		query := url.Values{"labelSelector": {selector}, "limit": {strconv.Itoa(limit)}}
 		if token != "" {
 			query.Set("continue", token)
 		}
+		all = leases{}
 		err = s.ask(ctx, request{method: http.MethodGet, query: query}, &all)
 		var st *status
 		if !errors.As(err, &st) || st.Code != http.StatusGone || st.Metadata.Continue == "" {

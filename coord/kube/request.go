@@ -37,8 +37,10 @@ func deletion(name string, at stand) request {
 }
 
 const (
-	// maxAnswer is the largest answer that is read: a page of the largest leases is smaller.
+	// maxAnswer is the largest answer that is read, and maxCommas is how many it may have outside of texts: what is decoded may be fifty
+	// times as large as {},{},{} is. A lease that has as many as the API server takes has less.
 	maxAnswer = 64 << 20
+	maxCommas = 1 << 19
 
 	// maxRefusal is how much is read of an error.
 	maxRefusal = 64 << 10
@@ -86,10 +88,11 @@ func (s *Store) askOnce(ctx context.Context, q request, out any) (date time.Time
 		return date, err
 	}
 	defer resp.Body.Close()
-	body := io.LimitReader(resp.Body, maxAnswer)
 	if out == nil {
-		_, err = io.Copy(io.Discard, body)
+		_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
 	} else {
+		body := &bounded{from: resp.Body}
+		body.again()
 		err = json.NewDecoder(body).Decode(out)
 	}
 	if err != nil {
@@ -97,6 +100,40 @@ func (s *Store) askOnce(ctx context.Context, q request, out any) (date time.Time
 	}
 	date, _ = http.ParseTime(resp.Header.Get("Date"))
 	return date, nil
+}
+
+// errTooMuch says that an answer is larger than what is read.
+var errTooMuch = errors.New("it is too long")
+
+// bounded ends with errTooMuch when more JSON comes than is read.
+type bounded struct {
+	from            io.Reader
+	left, commas    int
+	inside, escaped bool // a text
+}
+
+// again begins with the next answer, or event.
+func (b *bounded) again() { b.left, b.commas = maxAnswer, maxCommas }
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 || b.commas <= 0 {
+		return 0, errTooMuch
+	}
+	n, err := b.from.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	for _, c := range p[:n] {
+		switch {
+		case b.escaped:
+			b.escaped = false
+		case b.inside && c == '\\':
+			b.escaped = true
+		case c == '"':
+			b.inside = !b.inside
+		case c == ',' && !b.inside:
+			b.commas--
+		}
+	}
+	return n, err
 }
 
 // send returns the answer if the server has done what was asked, with its body to be read and closed.

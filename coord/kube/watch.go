@@ -156,7 +156,7 @@ type event struct {
 func (w *watch) follow(body io.Reader) (some bool) {
 	bounded := &bounded{from: body}
 	for d := json.NewDecoder(bounded); ; some = true {
-		bounded.left = maxAnswer
+		bounded.again()
 		var e event
 		if d.Decode(&e) != nil {
 			return some
@@ -196,19 +196,4 @@ func (w *watch) take(e event) error {
 		w.memory.revision.Saw(n)
 	}
 	return nil
-}
-
-// bounded ends when more comes than was left.
-type bounded struct {
-	from io.Reader
-	left int
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errors.New("the event is too long")
-	}
-	n, err := b.from.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
 }
