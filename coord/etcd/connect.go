@@ -223,7 +223,7 @@ func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	// The library's own pauses grow to two minutes, which no session would survive. The caller's options come later, so they
 	// win.
 	reconnect := backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}
-	cfg.DialOptions = append([]grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+	cfg.DialOptions = append([]grpc.DialOption{grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newVetted())), grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           reconnect,
 		MinConnectTimeout: 3 * time.Second,
 	})}, cfg.DialOptions...)
