@@ -31,7 +31,7 @@ func (c *config) toListen(cfg *pgxpool.Config) (*pgxpool.Config, error) {
 	}
 	direct, err := pgxpool.ParseConfig(c.listenURL)
 	if err != nil {
-		return nil, storekit.OneLine(pkg.Invalid("WithListenURL: %w", err))
+		return nil, storekit.OneLine(pkg.Invalid("WithListenURL: %w", wrongWith(err)))
 	}
 	if err := (&config{Settings: c.Settings, cleartext: c.cleartext}).checkPassword(direct.ConnConfig); err != nil {
 		return nil, storekit.OneLine(fmt.Errorf("turnwise: %s: WithListenURL: %w", pkg, err))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -28,9 +29,17 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 func openURL(ctx context.Context, url string, c config) (*Store, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, storekit.OneLine(pkg.Invalid("the address: %w", err))
+		return nil, storekit.OneLine(pkg.Invalid("the address: %w", wrongWith(err)))
 	}
 	return open(ctx, cfg, c)
+}
+
+// wrongWith leaves the address out of the library's error. A password in it is masked there if it is written in a usual way only.
+func wrongWith(err error) error {
+	if at := strings.LastIndex(err.Error(), "`: "); at >= 0 {
+		return errors.New(err.Error()[at+len("`: "):])
+	}
+	return err
 }
 
 // openLike opens a store that connects as a pool does.

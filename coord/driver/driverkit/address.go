@@ -30,12 +30,20 @@ func CheckAddress(addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	_, notIP := netip.ParseAddr(host)
 	if err != nil || strings.ContainsAny(host, " /?#@") || strings.ContainsFunc(host, unicode.IsControl) || strings.Contains(host, ":") && notIP != nil {
-		return fmt.Errorf("the address %q is not host:port", addr)
+		return fmt.Errorf("the address %q is not host:port", bare(addr))
 	}
 	if n, err := net.LookupPort("tcp", port); err != nil || n == 0 {
-		return fmt.Errorf("the address %q has no port from 1 to 65535", addr)
+		return fmt.Errorf("the address %q has no port from 1 to 65535", bare(addr))
 	}
 	return nil
+}
+
+// bare leaves out what may be a password, which somebody has written where none belongs.
+func bare(addr string) string {
+	if at := strings.LastIndexByte(addr, '@'); at >= 0 {
+		return "…" + addr[at:]
+	}
+	return addr
 }
 
 // localhostIsHere reports whether the file of hosts has localhost, as an address of the loopback interface. Where it has not, a
