@@ -230,9 +230,34 @@ func (c *conn) api(ctx context.Context, what string, in, out any) error {
 	return decode(answer.Data, out)
 }
 
+// maxCommas is how many an answer may have outside of texts: a page of subjects has a hundred thousand. What is decoded may be much
+// larger than "","","" is.
+const maxCommas = 1 << 18
+
+// isLarge reports whether an answer has more than that.
+func isLarge(data []byte) bool {
+	commas, inside, escaped := 0, false, false
+	for _, c := range data {
+		switch {
+		case escaped:
+			escaped = false
+		case inside && c == '\\':
+			escaped = true
+		case c == '"':
+			inside = !inside
+		case c == ',' && !inside:
+			commas++
+		}
+	}
+	return commas > maxCommas
+}
+
 // decode reads an answer, which may be that the server has refused.
 func decode(data []byte, out any) error {
 	var refusal struct{ Error *apiError }
+	if isLarge(data) {
+		return fmt.Errorf("an answer of more than %d parts", maxCommas)
+	}
 	if err := json.Unmarshal(data, &refusal); err != nil {
 		return fmt.Errorf("an answer that makes no sense: %.100q", data)
 	}

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -10,8 +11,13 @@ import (
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
-// page is how many registers List asks for at a time.
-const page = 32
+const (
+	// page is how many registers List asks for at a time.
+	page = 32
+
+	// mostKeys is how many registers List takes the server's word for.
+	mostKeys = 1 << 20
+)
 
 // List asks which subjects there are, and then for the message of each. A consumer would be quicker, but passes over a register
 // that is swapped meanwhile: its old message has gone then, and its new one comes too late.
@@ -84,7 +90,9 @@ func (s *Store) keys(ctx context.Context, c *conn, known *memory, prefix string)
 				keys = append(keys, key)
 			}
 		}
-		offset += len(info.State.Subjects)
+		if offset += len(info.State.Subjects); offset > mostKeys {
+			return nil, now, fmt.Errorf("the server has more than %d registers", mostKeys)
+		}
 		if len(info.State.Subjects) == 0 || offset >= info.Total {
 			return keys, now, nil
 		}

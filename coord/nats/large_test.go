@@ -1,0 +1,131 @@
+package nats
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
+)
+
+// speaks is the address of something that speaks NATS, and answers each request as told.
+func speaks(t *testing.T, answer func(subject string, data []byte, say func(string))) string {
+	return storecheck.Serve(t, func(c net.Conn) {
+		io.WriteString(c, `INFO {"server_id":"N","server_name":"N","version":"2.15.2","proto":1,"max_payload":1048576,"headers":true,"jetstream":true,"api_lvl":5}`+"\r\n")
+		sids := map[string]string{}
+		for r := bufio.NewReader(c); ; {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			words := strings.Fields(line)
+			switch words[0] {
+			case "PING":
+				io.WriteString(c, "PONG\r\n")
+			case "SUB":
+				sids[words[1]] = words[len(words)-1]
+			case "PUB", "HPUB":
+				n, _ := strconv.Atoi(words[len(words)-1])
+				data := make([]byte, n+2)
+				if _, err := io.ReadFull(r, data); err != nil {
+					return
+				}
+				reply := words[2]
+				var sid string
+				for subject, id := range sids {
+					if strings.HasPrefix(reply, strings.TrimSuffix(subject, "*")) {
+						sid = id
+					}
+				}
+				answer(words[1], data[:n], func(text string) {
+					fmt.Fprintf(c, "MSG %s %s %d\r\n", reply, sid, len(text))
+					io.WriteString(c, text)
+					io.WriteString(c, "\r\n")
+				})
+			}
+		}
+	})
+}
+
+func ofOurs(m map[string]any, run string) string {
+	c := (&Store{config: config{root: defaultRoot}}).streamOf("00000000000000aa", run)
+	info := map[string]any{"config": c, "created": time.Now(), "ts": time.Now(), "total": 0, "state": map[string]any{"last_seq": 1}}
+	for k, v := range m {
+		info[k] = v
+	}
+	text, _ := json.Marshal(info)
+	return string(text)
+}
+
+// An answer that is short on its way may be large when it is decoded, and a list may have no end.
+func TestAnAnswerOfNothingTakesLittleMemory(t *testing.T) {
+	for name, answer := range map[string]func() string{
+		"many subjects of a stream": func() string { return `{"config":{"subjects":[""` + strings.Repeat(`,""`, 4<<20) + `]}}` },
+		"many kinds of metadata": func() string {
+			var b strings.Builder
+			b.WriteString(`{"config":{"metadata":{"":""`)
+			for n := 0; b.Len() < 20<<20; n++ {
+				fmt.Fprintf(&b, `,"%x":""`, n)
+			}
+			b.WriteString("}}}")
+			return b.String()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := answer()
+			address := speaks(t, func(_ string, _ []byte, say func(string)) { say(text) })
+			storecheck.Bounded(t, 120, func() {
+				s, err := Open(within(t, 10*time.Second), address)
+				if t.Log(err); err == nil {
+					s.Close()
+					t.Error("it was opened")
+				}
+			})
+		})
+	}
+}
+
+// A server may say at each page that there are more.
+func TestAListWithoutEndTakesLittleMemory(t *testing.T) {
+	pages := 0
+	m := memory{id: "00000000000000aa"}
+	subjects := map[string]uint64{}
+	for i := range 100_000 {
+		subjects[m.subject(defaultRoot, fmt.Sprint("line/", i))] = 1
+	}
+	page := ofOurs(map[string]any{"total": 1 << 60, "state": map[string]any{"last_seq": 1, "subjects": subjects}}, "N")
+	address := speaks(t, func(subject string, data []byte, say func(string)) {
+		switch {
+		case strings.Contains(subject, "STREAM.INFO") && strings.Contains(string(data), "subjects_filter"):
+			pages++
+			say(page)
+		case strings.Contains(subject, "STREAM.INFO"):
+			say(ofOurs(nil, "N"))
+		case strings.Contains(subject, "MSG.GET"):
+			say(`{"error":{"code":404,"err_code":10037}}`)
+		case strings.Contains(subject, "STREAM."):
+			say(`{"error":{"code":400,"err_code":1}}`)
+		default:
+			say(`{"error":{"code":400,"err_code":10071}}`)
+		}
+	})
+	s, err := Open(within(t, 10*time.Second), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	storecheck.Bounded(t, 400, func() {
+		err := s.List(within(t, time.Minute), "line/", func(register.Item) bool { return true })
+		if err == nil || !strings.Contains(err.Error(), "more than") {
+			t.Errorf("it should say that there are too many: %v", err)
+		}
+	})
+	t.Log(pages, "pages")
+}
