@@ -58,6 +58,9 @@ func (s *Server) Inspect(ctx context.Context) error {
 	return nil
 }
 
+// maxInfo is far more than any server says of itself. What is taken apart is many times as large as the text.
+const maxInfo = 1 << 20
+
 // info returns what the server says of itself.
 func (s *Server) info(ctx context.Context) (map[string]string, error) {
 	up, err := s.conn.get(ctx)
@@ -67,6 +70,9 @@ func (s *Server) info(ctx context.Context) (map[string]string, error) {
 	text, err := up.Do(ctx, up.B().Info().Build()).ToString()
 	if err != nil {
 		return nil, err
+	}
+	if len(text) > maxInfo {
+		return nil, fmt.Errorf("%w: it says %d bytes of itself", ErrStrange, len(text))
 	}
 	all := make(map[string]string)
 	for line := range strings.Lines(text) {

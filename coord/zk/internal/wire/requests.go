@@ -50,7 +50,8 @@ const (
 const (
 	leastTimeout = 100 * time.Millisecond // a shorter session would have no time for anything but its renewal
 	maxFrame     = 256 << 20              // whatever is longer than the following is not kept
-	maxList      = 32 << 20               // half a million names
+	maxList      = 32 << 20               // half a million names, and
+	maxNames     = 1 << 20                // no more than that, however short they are
 	maxData      = 1 << 20
 	maxReply     = 1<<20 + 4<<10 // to anything else: paths
 	keptFrame    = 1 << 20       // a connection keeps this much memory for the next frame
@@ -248,6 +249,9 @@ func List(dir string, watched bool, seen int64) (Request, <-chan Reply[*Listing]
 	e.string(dir)
 	e.bool(watched)
 	return newRequest(opGetChildren2, e, func(in *decoder) (*Listing, error) {
+		if n := in.announced(); n > maxNames {
+			return nil, fmt.Errorf("%w: %d names, at most %d are taken", ErrTooLong, n, maxNames)
+		}
 		l := &Listing{Bytes: len(in.b), Names: in.strings(), Born: in.long()}
 		in.next(statBytes - 2*8)
 		l.Last = in.long() // a stat ends with it
@@ -511,10 +515,18 @@ func (d *decoder) count(least int) int {
 	return n
 }
 
+// announced is how many items are about to follow, by the server's word.
+func (d *decoder) announced() int {
+	if len(d.b) < 4 {
+		return 0
+	}
+	return int(int32(binary.BigEndian.Uint32(d.b)))
+}
+
 // strings reads names, or paths: none is empty.
 func (d *decoder) strings() []string {
 	n := d.count(4 + 1)
-	if n == 0 {
+	if d.bad = d.bad || n > maxNames; n == 0 || d.bad {
 		return nil
 	}
 	all := make([]string, 0, n)
