@@ -107,32 +107,21 @@ var errTooMuch = errors.New("it is too long")
 
 // bounded ends with errTooMuch when more JSON comes than is read.
 type bounded struct {
-	from            io.Reader
-	left, commas    int
-	inside, escaped bool // a text
+	from   io.Reader
+	left   int
+	commas storekit.Commas
 }
 
 // again begins with the next answer, or event.
-func (b *bounded) again() { b.left, b.commas = maxAnswer, maxCommas }
+func (b *bounded) again() { b.left, b.commas.N = maxAnswer, 0 }
 
 func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 || b.commas <= 0 {
+	if b.left <= 0 || b.commas.N > maxCommas {
 		return 0, errTooMuch
 	}
 	n, err := b.from.Read(p[:min(len(p), b.left)])
 	b.left -= n
-	for _, c := range p[:n] {
-		switch {
-		case b.escaped:
-			b.escaped = false
-		case b.inside && c == '\\':
-			b.escaped = true
-		case c == '"':
-			b.inside = !b.inside
-		case c == ',' && !b.inside:
-			b.commas--
-		}
-	}
+	b.commas.Count(p[:n])
 	return n, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // The server does not say what it has. So there is a directory, in a few items of its own, the shelves: each has the keys of
@@ -19,6 +20,7 @@ import (
 // the register has changed the shelf. So a register that stands is always listed.
 const (
 	shelves    = 16
+	mostOnOne  = 1 << 17     // entries that are read: what comes of a short one takes ten times the memory
 	pruneAfter = time.Minute // a test has a shorter one
 )
 
@@ -82,6 +84,9 @@ func decodeShelf(m *memory, a reply) (all []entry, err error) {
 		return nil, nil
 	}
 	for b = b[9:]; len(b) > 0; {
+		if len(all) == mostOnOne {
+			return nil, storekit.Denied("the list of keys has more than %d in one of %d parts", mostOnOne, shelves)
+		}
 		var e entry
 		if copy(e.nonce[:], b) < len(e.nonce) {
 			return nil, errShelf

@@ -234,28 +234,11 @@ func (c *conn) api(ctx context.Context, what string, in, out any) error {
 // larger than "","","" is.
 const maxCommas = 1 << 18
 
-// isLarge reports whether an answer has more than that.
-func isLarge(data []byte) bool {
-	commas, inside, escaped := 0, false, false
-	for _, c := range data {
-		switch {
-		case escaped:
-			escaped = false
-		case inside && c == '\\':
-			escaped = true
-		case c == '"':
-			inside = !inside
-		case c == ',' && !inside:
-			commas++
-		}
-	}
-	return commas > maxCommas
-}
-
 // decode reads an answer, which may be that the server has refused.
 func decode(data []byte, out any) error {
 	var refusal struct{ Error *apiError }
-	if isLarge(data) {
+	var commas storekit.Commas
+	if commas.Count(data); commas.N > maxCommas {
 		return fmt.Errorf("an answer of more than %d parts", maxCommas)
 	}
 	if err := json.Unmarshal(data, &refusal); err != nil {
