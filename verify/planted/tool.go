@@ -6,6 +6,9 @@ func testsTool(pkg, run string) Tests {
 }
 
 var tool = []Bug{
+	one("tool: what a command is given has to be text",
+		"cmd/turnwise/internal/run/command.go", `all = append(all, []byte(t))`, `all = append(all, []byte(string([]rune(t))))`,
+		testsTool("./internal/run", "TestACommandIsCarriedByteForByte")),
 	one("tool: a command may go on until the deadline itself",
 		"cmd/turnwise/internal/cli/lease.go", `kill := deadline - run.Moment(margin)`, `kill := deadline`,
 		testsTool("./internal/cli", "TestTheLimitsOfALease")),
