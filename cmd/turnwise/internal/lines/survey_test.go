@@ -409,3 +409,38 @@ func TestWhatAContenderAsksIsShown(t *testing.T) {
 	assert.Equal(t, []any{"here", 2, ""}, []any{l.Contenders[0].Value, l.Contenders[0].Rank, l.Contenders[0].Asks})
 	assert.Equal(t, []any{"", 0, "please"}, []any{l.Contenders[1].Value, l.Contenders[1].Rank, l.Contenders[1].Asks})
 }
+
+func TestABoardThatWasAskedForNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{lines: many(3), takes: 100 * time.Millisecond}
+		s := survey(t, f, "")
+		require.Len(t, s.Fresh(within(t, time.Minute)).Lines, 3)
+		time.Sleep(time.Hour) // nobody looks
+		f.set(func() { f.lines = many(5) })
+		require.Len(t, s.Fresh(within(t, time.Minute)).Lines, 5, "what was read an hour ago is no answer")
+		asked := f.asked.Load()
+		require.Len(t, s.Fresh(within(t, time.Minute)).Lines, 5)
+		assert.Equal(t, asked, f.asked.Load(), "what was read a moment ago is")
+		before := s.Asked()
+		assert.Equal(t, before, s.Asked())
+		assert.EqualValues(t, asked, before.Questions)
+	})
+}
+
+// With one line to look at, the board is as live as what is known of that.
+func TestABoardOfOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{lines: many(3), deny: map[string]error{}}
+		s := running(t, NewOfOne(f, "fake", "line00001"))
+		defer s.Look()()
+		time.Sleep(3 * time.Second)
+		b, _ := s.Board()
+		assert.Equal(t, Live, b.State)
+		require.Len(t, b.Lines, 1)
+		f.set(func() { f.deny["line00001"] = errors.New("odd") })
+		time.Sleep(10 * time.Second)
+		b, _ = s.Board()
+		assert.Equal(t, Stale, b.State)
+		assert.Equal(t, "odd", b.Error)
+	})
+}
