@@ -37,9 +37,8 @@ func deletion(name string, at stand) request {
 }
 
 const (
-	// maxAnswer is the largest answer that is read, and maxCommas is how many it may have outside of texts: what is decoded may be fifty
-	// times as large as {},{},{} is. A lease that has as many as the API server takes has less.
-	maxAnswer = 64 << 20
+	// maxCommas is how many commas an answer may have outside of texts: what is decoded may be fifty times as large as {},{},{} is.
+	// A lease that has as many as the API server takes has less.
 	maxCommas = 1 << 19
 
 	// maxRefusal is how much is read of an error.
@@ -51,6 +50,9 @@ const (
 	// longestBusy is the longest pause before that, whatever the server asks for.
 	longestBusy = 5 * time.Second
 )
+
+// maxAnswer is the largest answer that is read. A test has a smaller one.
+var maxAnswer = 64 << 20
 
 // ask sends a request and decodes the answer into out, if that is not nil.
 func (s *Store) ask(ctx context.Context, q request, out any) error {
@@ -89,7 +91,7 @@ func (s *Store) askOnce(ctx context.Context, q request, out any) (date time.Time
 	}
 	defer resp.Body.Close()
 	if out == nil {
-		_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
+		_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, int64(maxAnswer)))
 	} else {
 		body := &bounded{from: resp.Body}
 		body.again()
