@@ -81,8 +81,8 @@ func TestAnAnswerOfNothingTakesLittleMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := answer()
 			address := speaks(t, func(_ string, _ []byte, say func(string)) { say(text) })
-			storecheck.Bounded(t, 120, func() {
-				s, err := Open(within(t, 10*time.Second), address)
+			storecheck.Bounded(t, 200, func() {
+				s, err := Open(within(t, 3*time.Second), address)
 				if t.Log(err); err == nil {
 					s.Close()
 					t.Error("it was opened")
@@ -94,10 +94,13 @@ func TestAnAnswerOfNothingTakesLittleMemory(t *testing.T) {
 
 // A server may say at each page that there are more.
 func TestAListWithoutEndTakesLittleMemory(t *testing.T) {
+	was := mostKeys
+	mostKeys = 100_000
+	t.Cleanup(func() { mostKeys = was })
 	pages := 0
 	m := memory{id: "00000000000000aa"}
 	subjects := map[string]uint64{}
-	for i := range 100_000 {
+	for i := range 10_000 {
 		subjects[m.subject(defaultRoot, fmt.Sprint("line/", i))] = 1
 	}
 	page := ofOurs(map[string]any{"total": 1 << 60, "state": map[string]any{"last_seq": 1, "subjects": subjects}}, "N")
@@ -121,7 +124,7 @@ func TestAListWithoutEndTakesLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	storecheck.Bounded(t, 400, func() {
+	storecheck.Bounded(t, 200, func() {
 		err := s.List(within(t, time.Minute), "line/", func(register.Item) bool { return true })
 		if err == nil || !strings.Contains(err.Error(), "more than") {
 			t.Errorf("it should say that there are too many: %v", err)

@@ -11,13 +11,11 @@ import (
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
-const (
-	// page is how many registers List asks for at a time.
-	page = 32
+// page is how many registers List asks for at a time.
+const page = 32
 
-	// mostKeys is how many registers List takes the server's word for.
-	mostKeys = 1 << 20
-)
+// mostKeys is how many registers List takes the server's word for. A test has it take less.
+var mostKeys = 1 << 20
 
 // List asks which subjects there are, and then for the message of each. A consumer would be quicker, but passes over a register
 // that is swapped meanwhile: its old message has gone then, and its new one comes too late.
