@@ -40,8 +40,12 @@ const (
 	mixed   = "mixed"   // writers that became readers, and other changes: few overlap, and each is looked at
 )
 
-// list is in order. Of those at the same time the first one added is the last.
-type list []entry
+// list is in order. Of those at the same time the first one added is the last. It is kept in blocks, none of them empty, so that one
+// that goes far ahead of others moves few of them.
+type list struct {
+	blocks [][]entry
+	size   int
+}
 
 type entry struct {
 	at    int64
@@ -49,21 +53,65 @@ type entry struct {
 	added int
 }
 
+// mostInBlock is how long a block may be.
+const mostInBlock = 512
+
 func (l *list) add(e entry) { // nearly always at the end
-	i, _ := slices.BinarySearchFunc(*l, e, func(x, y entry) int { return cmp.Compare(x.at, y.at) })
-	*l = slices.Insert(*l, i, e)
+	l.size++
+	if len(l.blocks) == 0 {
+		l.blocks = [][]entry{{e}}
+		return
+	}
+	b, _ := slices.BinarySearchFunc(l.blocks, e.at, func(block []entry, at int64) int { return cmp.Compare(block[len(block)-1].at, at) })
+	b = min(b, len(l.blocks)-1)
+	i, _ := slices.BinarySearchFunc(l.blocks[b], e.at, func(x entry, at int64) int { return cmp.Compare(x.at, at) })
+	block := slices.Insert(l.blocks[b], i, e)
+	l.blocks[b] = block
+	if half := len(block) / 2; len(block) > mostInBlock {
+		l.blocks[b] = block[:half:half]
+		l.blocks = slices.Insert(l.blocks, b+1, slices.Clone(block[half:]))
+	}
 }
 
-// upTo returns how many are not later than at.
-func (l list) upTo(at int64) int {
-	i, _ := slices.BinarySearchFunc(l, at, func(e entry, at int64) int {
-		if e.at <= at {
-			return -1
+// after returns how many are later than at.
+func (l *list) after(at int64) (n int) {
+	for _, block := range slices.Backward(l.blocks) {
+		if block[0].at > at {
+			n += len(block)
+			continue
 		}
-		return 1
-	})
-	return i
+		i, _ := slices.BinarySearchFunc(block, at, func(e entry, at int64) int {
+			if e.at <= at {
+				return -1
+			}
+			return 1
+		})
+		return n + len(block) - i
+	}
+	return n
 }
+
+// rest is what is left of a list that is gone through from its end.
+type rest struct {
+	blocks [][]entry
+	block  []entry
+}
+
+func (l *list) rest() *rest { return &rest{blocks: l.blocks} }
+
+// last returns the next one.
+func (r *rest) last() (e entry, ok bool) {
+	if len(r.block) == 0 {
+		if len(r.blocks) == 0 {
+			return e, false
+		}
+		n := len(r.blocks) - 1
+		r.blocks, r.block = r.blocks[:n], r.blocks[n]
+	}
+	return r.block[len(r.block)-1], true
+}
+
+func (r *rest) pass() { r.block = r.block[:len(r.block)-1] }
 
 // groupOf says to which group a turn belongs that has ended.
 func groupOf(t *turn) (kind string, weight, permits int64) {
@@ -111,14 +159,14 @@ func (all *ends) add(t *turn) {
 }
 
 // list returns the turns of a group that may be in the way of one of a kind, by the ticks of their clock or by the wall's.
-func (g *group) list(kind string, byTicks bool) list {
+func (g *group) list(kind string, byTicks bool) *list {
 	switch {
 	case kind == rules.Reader && g.kind == readers:
-		return nil
+		return new(list)
 	case byTicks:
-		return g.byTicks
+		return &g.byTicks
 	default:
-		return g.byWall
+		return &g.byWall
 	}
 }
 
@@ -139,8 +187,7 @@ func (all *ends) fit(t *turn) bool {
 	for _, c := range all.clocks {
 		since, byTicks := all.since(c, t)
 		for _, g := range c.groups {
-			l := g.list(t.kind, byTicks)
-			n := int64(len(l) - l.upTo(since))
+			n := int64(g.list(t.kind, byTicks).after(since))
 			if n == 0 {
 				continue
 			}
@@ -159,28 +206,16 @@ func (all *ends) notBefore(t *turn) iter.Seq[*turn] {
 	return func(yield func(*turn) bool) {
 		for _, c := range all.clocks {
 			since, byTicks := all.since(c, t)
-			var left []list
+			var left []*rest
 			for _, g := range c.groups {
-				if l := g.list(t.kind, byTicks); len(l) > 0 && l[len(l)-1].at > since {
-					left = append(left, l)
-				}
+				left = append(left, g.list(t.kind, byTicks).rest())
 			}
 			for {
-				var best *list
-				for i := range left {
-					if best == nil || later(left[i], *best) {
-						best = &left[i]
-					}
-				}
-				if best == nil {
+				e, from := latest(left)
+				if from == nil || e.at <= since {
 					break
 				}
-				n := len(*best) - 1
-				if n < 0 || (*best)[n].at <= since {
-					break
-				}
-				e := (*best)[n]
-				*best = (*best)[:n]
+				from.pass()
 				if !yield(e.turn) {
 					return
 				}
@@ -189,11 +224,13 @@ func (all *ends) notBefore(t *turn) iter.Seq[*turn] {
 	}
 }
 
-// later reports whether the next of x comes before that of y.
-func later(x, y list) bool {
-	if len(x) == 0 || len(y) == 0 {
-		return len(y) == 0
+// latest returns the latest of what is left, and where it is; nil: nothing is left. Of those at the same time it is the first one added.
+func latest(left []*rest) (e entry, from *rest) {
+	for _, r := range left {
+		next, ok := r.last()
+		if ok && (from == nil || next.at > e.at || next.at == e.at && next.added < e.added) {
+			e, from = next, r
+		}
 	}
-	a, b := x[len(x)-1], y[len(y)-1]
-	return a.at > b.at || a.at == b.at && a.added < b.added
+	return e, from
 }

@@ -169,3 +169,50 @@ func BenchmarkOverlappingReaders(b *testing.B) {
 		})
 	}
 }
+
+// Those who were let in last may end first: then each end comes before all that are known.
+func TestEndsThatComeTheOtherWayRoundArePutInPlaceInNoTime(t *testing.T) {
+	const n = 300_000
+	var l list
+	began := time.Now()
+	for i := range n {
+		l.add(entry{at: int64(n - i), added: i})
+	}
+	if took := time.Since(began); took > 30*time.Second { // in one piece they took minutes
+		t.Errorf("it took %v", took)
+	}
+	assert.Equal(t, n-100, l.after(100))
+	assert.Equal(t, 0, l.after(n))
+	r := l.rest()
+	for i := range n {
+		e, ok := r.last()
+		if !ok || e.at != int64(n-i) {
+			t.Fatalf("the %dth from the end is %v, %v", i, e.at, ok)
+		}
+		r.pass()
+	}
+	if e, ok := r.last(); ok {
+		t.Errorf("there is one more: %v", e.at)
+	}
+}
+
+// A list is in order, and of those at the same time the first is the last, wherever its blocks end.
+func TestAListIsInOrder(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, times := range []int64{1, 50, 1 << 40} {
+		var l list
+		var all []entry
+		for i := range 5 * mostInBlock {
+			e := entry{at: random.Int64N(times), added: i}
+			l.add(e)
+			all = append(all, e)
+		}
+		slices.SortFunc(all, func(x, y entry) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(y.added, x.added)) })
+		assert.Equal(t, all, slices.Concat(l.blocks...))
+		for range 100 {
+			at := random.Int64N(times + 1)
+			later := slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return e.at <= at })
+			assert.Equal(t, len(later), l.after(at))
+		}
+	}
+}
