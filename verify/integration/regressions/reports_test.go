@@ -287,12 +287,16 @@ func releasedByMany(s *stage) {
 }
 
 func connectionComesAndGoes(s *stage) {
-	stop := time.Now().Add(3 * time.Second)
+	begun := time.Now()
 	var turns [2]atomic.Int64
+	goesOn := func() bool { // on a busy machine a turn takes most of the time between two cuts
+		few := turns[0].Load() < 10 || turns[1].Load() < 10
+		return time.Since(begun) < 3*time.Second || few && time.Since(begun) < 40*time.Second
+	}
 	var all sync.WaitGroup
 	for i, c := range []*coord.Client{s.victim, s.other} {
 		all.Go(func() {
-			for time.Now().Before(stop) {
+			for goesOn() {
 				h, err := mutex.New(c, line).Lock(s.ctx)
 				if err != nil {
 					s.Errorf("lock: %v", err)
@@ -304,7 +308,7 @@ func connectionComesAndGoes(s *stage) {
 			}
 		})
 	}
-	for time.Now().Before(stop) {
+	for goesOn() {
 		time.Sleep(200 * time.Millisecond)
 		s.link.Cut()
 	}
