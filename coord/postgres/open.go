@@ -37,7 +37,7 @@ func openURL(ctx context.Context, url string, c config) (*Store, error) {
 // wrongWith leaves the address out of the library's error. A password in it is masked there if it is written in a usual way only.
 func wrongWith(err error) error {
 	if at := strings.LastIndex(err.Error(), "`: "); at >= 0 {
-		return errors.New(err.Error()[at+len("`: "):])
+		return fmt.Errorf("cannot parse it: %s", err.Error()[at+len("`: "):])
 	}
 	return err
 }
