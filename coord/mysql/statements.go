@@ -1,6 +1,10 @@
 package mysql
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
 
 // statements are what a store sends, with the table's name in them.
 type statements struct {
@@ -10,13 +14,6 @@ type statements struct {
 	updateAndClock         string // says what the clock says
 	reserve                string
 }
-
-// Whoever may write to one row may put much into it, and many rows may have much. No register has more than mostRead bytes, so what is
-// there instead of more is nobody's. A page of a list leaves out what has more than mostListed: List reads that by itself.
-const (
-	mostRead   = "33554432"
-	mostListed = "65536"
-)
 
 // A swap is one statement in a transaction of its own, under READ COMMITTED: when it has waited for another swap of the row,
 // InnoDB looks at the row as it is then. The row is named by its primary key alone, so nothing but the row is locked. Only
@@ -38,7 +35,7 @@ func statementsFor(t table) statements {
 		reserved = `reserved_until BETWEEN UTC_TIMESTAMP(6) AND UTC_TIMESTAMP(6) + INTERVAL 10 SECOND`
 		free     = `(reserved_until IS NULL OR reserved_by = ? OR NOT ` + reserved + `)`
 		age      = `TIMESTAMPDIFF(MICROSECOND, r.since, UTC_TIMESTAMP(6))`
-		content  = `r.version, IF(LENGTH(r.value) > ` + mostRead + `, x'ff', r.value), ` + age
+		content  = `r.version, IF(LENGTH(r.value) > ` + storekit.MostRead + `, x'ff', r.value), ` + age
 		clock    = `TIMESTAMPDIFF(MICROSECOND, '2000-01-01', UTC_TIMESTAMP(6))`
 		update   = `UPDATE {t} FORCE INDEX (PRIMARY) SET version = ?, value = ?, since = UTC_TIMESTAMP(6), reserved_by = NULL, reserved_until = NULL
 			WHERE name = ? AND version = ? AND ` + free + ` AND @@global.server_id = ?`
@@ -57,7 +54,7 @@ func statementsFor(t table) statements {
 			` + clock + `, COALESCE(r.reserved_by <> ? AND r.` + reserved + `, 0)
 			FROM (SELECT 1) AS always LEFT JOIN {t} AS own FORCE INDEX (PRIMARY) ON own.name = ''
 			LEFT JOIN {t} AS r ON r.name = ?`),
-		list: fill(`SELECT r.name, r.version, IF(LENGTH(r.value) > ` + mostListed + `, NULL, r.value), ` + age + ` FROM {t} AS r FORCE INDEX (PRIMARY)
+		list: fill(`SELECT r.name, r.version, IF(LENGTH(r.value) > ` + storekit.MostListed + `, NULL, r.value), ` + age + ` FROM {t} AS r FORCE INDEX (PRIMARY)
 			WHERE r.name >= ? AND r.name < ? ORDER BY r.name LIMIT ?`),
 
 		reserve: fill(`UPDATE {t} FORCE INDEX (PRIMARY) SET reserved_by = ?, reserved_until = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -15,7 +14,6 @@ import (
 const page = 200
 
 func (s *Store) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
-	var failed error
 	err := storekit.Pages(prefix, page, func(from, to []byte) (found []register.Item, err error) {
 		err = s.query(ctx, func(c *pgx.Conn, known *memory) (err error) {
 			found, err = s.some(ctx, c, known, from, to)
@@ -25,8 +23,7 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 			return err
 		})
 		return found, err
-	}, storekit.Large(&failed, func(key string) (register.Item, error) { return s.current(ctx, key) }, yield))
-	err = cmp.Or(err, failed)
+	}, func(key string) (register.Item, error) { return s.current(ctx, key) }, yield)
 	return s.table.failed(ctx, err, "list %q", prefix)
 }
 

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"strings"
+
+	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
 // lsnSQL tells how much of the log is safely on the disk. Only a server that has lost some of it goes back.
@@ -24,13 +26,6 @@ type statements struct {
 	reserve                  string
 }
 
-// Whoever may write to one row may put much into it, and many rows may have much. No register has more than mostRead bytes, so what is
-// there instead of more is nobody's. A page of a list leaves out what has more than mostListed: List reads that by itself.
-const (
-	mostRead   = "33554432"
-	mostListed = "65536"
-)
-
 // A swap is one statement in a transaction of its own, under READ COMMITTED: when it has waited for another swap of the row,
 // PostgreSQL looks at the row again before it changes it. Only if it has changed nothing does a second statement read what
 // stands there: the first one's snapshot may be older than the swap that it waited for.
@@ -50,7 +45,7 @@ func statementsFor(t table) statements {
 		// would be an error.
 		age = `floor(extract(epoch FROM clock_timestamp()
 			- greatest(least(since, timestamptz '3000-01-01'), timestamptz '1000-01-01')) * 1000000)::bigint`
-		content = `version, CASE WHEN octet_length(value) > ` + mostRead + ` THEN decode('ff', 'hex') ELSE value END, ` + age
+		content = `version, CASE WHEN octet_length(value) > ` + storekit.MostRead + ` THEN decode('ff', 'hex') ELSE value END, ` + age
 		clock   = `floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 		held    = `coalesce(reserved_by <> $2::bigint AND ` + reserved + `, false)`
 		update  = `UPDATE {t} SET version = $4::bigint, value = $5::bytea, since = clock_timestamp(), reserved_until = NULL
@@ -79,7 +74,7 @@ func statementsFor(t table) statements {
 
 		first: fill(`SELECT convert_from(value, 'UTF8') FROM {t} WHERE key = ''::bytea`),
 		read:  fill(`SELECT ` + content + `, ` + clock + `, ` + held + ` FROM {t} WHERE key = $1::bytea`),
-		list: fill(`SELECT key, version, CASE WHEN octet_length(value) > ` + mostListed + ` THEN NULL ELSE value END, ` + age + ` FROM {t}
+		list: fill(`SELECT key, version, CASE WHEN octet_length(value) > ` + storekit.MostListed + ` THEN NULL ELSE value END, ` + age + ` FROM {t}
 			WHERE key >= $1::bytea AND key < $2::bytea ORDER BY key LIMIT $3::int`),
 		reserve: fill(`UPDATE {t} SET reserved_by = $2::bigint, reserved_until = clock_timestamp() + $3::bigint * interval '1 microsecond'
 			WHERE key = $1::bytea AND (reserved_until IS NULL OR reserved_by = $2::bigint OR NOT ` + reserved + `)

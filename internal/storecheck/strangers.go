@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
@@ -82,6 +84,31 @@ func ListsTheOthers(t testing.TB, c *coord.Client, others ...string) {
 	names, err := c.Lines(Within(t, time.Minute), "") // what is in their way may be large
 	if err != nil || !slices.Equal(names, others) {
 		t.Errorf("the lines are %q, and should be %q: %v", names, others, err)
+	}
+}
+
+// IsNoLine checks that who wants a line that somebody has spoilt is told so.
+func IsNoLine(t testing.TB, c *coord.Client, name string) {
+	t.Helper()
+	_, err := mutex.New(c, name).Lock(Within(t, 20*time.Second))
+	if err == nil || !strings.Contains(err.Error(), strconv.Quote(name)) || !strings.Contains(err.Error(), "not a line") {
+		t.Errorf("the line itself: %v", err)
+	}
+}
+
+// ListsLarge checks that so many large registers, line/large1 and so on, are listed beside line/orders, which has 4 bytes, and that the
+// heap grows by no more than most MB meanwhile.
+func ListsLarge(t testing.TB, s register.Store, many, size, most int) {
+	t.Helper()
+	found := map[string]int{}
+	Bounded(t, most, func() {
+		err := s.List(Within(t, 2*time.Minute), "line/", func(it register.Item) bool { found[it.Key] = len(it.Value); return true })
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if len(found) != many+1 || found["line/large7"] != size || found["line/orders"] != 4 {
+		t.Errorf("listed: %v", found)
 	}
 }
 

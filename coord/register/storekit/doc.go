@@ -17,11 +17,11 @@
 //	store.go          Known: which memory the store goes by. Pool: its connections, if no library has one. With: both. ErrClosed
 //	read.go swap.go   Query and Change: when to try again at once. Outcome: what came of a swap that has changed nothing
 //	                  Seen: what was seen last of each register. Expected: a swap that goes by that
-//	list.go           Pages: a listing in the order of keys, a page at a time. Large: if it leaves out large values. Listed: what a
-//	                  list says of a register that is NotOurs
+//	list.go           Pages: a listing in the order of keys, a page at a time. Listed: what a list says of a register that is NotOurs
 //	memory.go         Known.Recall: to look which memory there is, one at a time, as Looking has it
 //	errors.go         Explain, Denied and NotOurs: what an error means, and its class. IsUntrusted: it is about a certificate.
 //	                  Package.Failed, Package.Unopened, OneLine: one line that says it
 //
-// On SQL, Number, Version, Micros and Since are for the columns of a row. Commas bounds what comes of JSON.
+// On SQL, Number, Version, Micros and Since are for the columns of a row, and MostRead and MostListed bound it. Commas bounds what
+// comes of JSON.
 package storekit

@@ -28,19 +28,36 @@ func Since(us int64) time.Duration {
 	return time.Duration(min(max(us, -most), most)) * time.Microsecond
 }
 
-// Pages lists the registers whose keys begin with prefix in the order of their keys. read returns those from one key up to,
-// and without, another: the first ones, size at most. No connection is in use while yield is called.
-func Pages(prefix string, size int, read func(from, to []byte) ([]register.Item, error), yield func(register.Item) bool) error {
+// Whoever may write to one row may put much into it, and many rows may have much. No register has more than MostRead bytes: what is there
+// instead of more is nobody's. A page of a list leaves out what has more than MostListed. Both are as SQL has them.
+const (
+	MostRead   = "33554432"
+	MostListed = "65536"
+)
+
+// Pages lists the registers whose keys begin with prefix in the order of their keys. page returns those from one key up to,
+// and without, another: the first ones, size at most. One whose value it leaves out, which is nil then, is read by itself. No
+// connection is in use while yield is called.
+func Pages(prefix string, size int, page func(from, to []byte) ([]register.Item, error), read func(key string) (register.Item, error),
+	yield func(register.Item) bool) error {
 	from, to := []byte(prefix), append([]byte(prefix), 0xff) // keys are UTF-8, so none of their bytes is 0xff
 	if prefix == "" {
 		from = []byte{' '} // keys have no control characters
 	}
 	for {
-		found, err := read(from, to)
+		found, err := page(from, to)
 		if err != nil {
 			return err
 		}
 		for _, it := range found {
+			if it.Value == nil {
+				if it, err = read(it.Key); err != nil {
+					return err
+				}
+				if it.Version.IsZero() { // it has gone
+					continue
+				}
+			}
 			if !yield(it) {
 				return nil
 			}
@@ -49,22 +66,6 @@ func Pages(prefix string, size int, read func(from, to []byte) ([]register.Item,
 			return nil
 		}
 		from = append([]byte(found[len(found)-1].Key), 0) // there is no key in between
-	}
-}
-
-// Large returns a yield for Pages where a page leaves out the values of large registers, so that many of those are not too much for one
-// answer: such a register has the value nil, and is looked at by itself. failed is why that failed.
-func Large(failed *error, look func(key string) (register.Item, error), yield func(register.Item) bool) func(register.Item) bool {
-	return func(it register.Item) bool {
-		if it.Value == nil {
-			if it, *failed = look(it.Key); *failed != nil {
-				return false
-			}
-			if it.Version.IsZero() { // it has gone
-				return true
-			}
-		}
-		return yield(it)
 	}
 }
 

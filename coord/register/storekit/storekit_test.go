@@ -304,13 +304,16 @@ func TestPagesShowEachRegisterOnce(t *testing.T) {
 	read := func(from, to []byte) (found []register.Item, err error) {
 		for _, k := range keys {
 			if k >= string(from) && k < string(to) && len(found) < 10 {
-				found = append(found, register.Item{Key: k})
+				found = append(found, register.Item{Key: k, Value: []byte{}})
 			}
 		}
 		return found, nil
 	}
 	list := func(prefix string, most int) (got []string) {
-		if err := Pages(prefix, 10, read, func(it register.Item) bool {
+		large := func(key string) (register.Item, error) {
+			return register.Item{}, fmt.Errorf("%s is read by itself", key)
+		}
+		if err := Pages(prefix, 10, read, large, func(it register.Item) bool {
 			got = append(got, it.Key)
 			return len(got) < most
 		}); err != nil {
