@@ -148,7 +148,7 @@ func (c *contender) mayFail(try bool, err error) {
 	switch {
 	case errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrRemoved):
 	case try && (errors.Is(err, coord.ErrBusy) || errors.Is(err, coord.ErrUnavailable)):
-	case c.wasDenied(err):
+	case errors.Is(err, coord.ErrDenied) && c.lacksRights():
 	default:
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -156,11 +156,11 @@ func (c *contender) mayFail(try bool, err error) {
 	}
 }
 
-// wasDenied reports whether an error says that a right is missing, while one is away, or was a moment ago.
-func (w *world) wasDenied(err error) bool {
+// lacksRights reports whether rights are away, or were a moment ago.
+func (w *world) lacksRights() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return errors.Is(err, coord.ErrDenied) && !w.denied.IsZero() && time.Since(w.denied) < 2*w.cfg.TTL
+	return !w.denied.IsZero() && time.Since(w.denied) < 2*w.cfg.TTL
 }
 
 // holds works under a hold for a while, does what is to be done inside, and releases the hold.

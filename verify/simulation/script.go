@@ -268,6 +268,14 @@ func (s *script) play(ctx context.Context, c *client, i int, p part) {
 	}
 }
 
+// mayRefuse reports whether a client may be told that it is denied.
+func (s *script) mayRefuse(c *client) bool {
+	s.mu.Lock()
+	denied := s.denials[c.name]
+	s.mu.Unlock()
+	return denied || s.lacksRights()
+}
+
 func (s *script) act(ctx context.Context, c *client, name string, a act) {
 	if a.acquire == nil {
 		idle, cancel := context.WithTimeout(ctx, a.works)
@@ -278,9 +286,7 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 	asked, heard := time.Now(), s.scheduler.heard(c.name)
 	line := s.lines[0]
 	h, err := a.acquire(ctx, c)
-	s.mu.Lock()
-	refused := s.denials[c.name]
-	s.mu.Unlock()
+	refused := s.mayRefuse(c)
 	switch {
 	case err == nil:
 	case refused && errors.Is(err, coord.ErrDenied):
@@ -289,8 +295,6 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 		s.refused(name, line, asked, heard)
 		return
 	case ctx.Err() != nil, errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrRemoved), a.try && errors.Is(err, coord.ErrUnavailable):
-		return
-	case s.wasDenied(err):
 		return
 	default:
 		s.mu.Lock()
@@ -305,9 +309,9 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 		mine.amended = true
 		s.mu.Unlock()
 		err := a.inside(ctx, c, h)
-		denied := s.wasDenied(err)
+		denied := s.mayRefuse(c) && errors.Is(err, coord.ErrDenied)
 		s.mu.Lock()
-		if refused = denied || s.denials[c.name] && errors.Is(err, coord.ErrDenied); err != nil && h.Err() == nil && ctx.Err() == nil && !refused {
+		if err != nil && h.Err() == nil && ctx.Err() == nil && !denied {
 			s.report("%s: what it does while it holds fails: %v", name, err)
 		}
 		s.mu.Unlock()

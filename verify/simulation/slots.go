@@ -122,7 +122,7 @@ func (c *contender) mayEnd(err error) {
 			return
 		}
 	}
-	if c.wasDenied(err) || errors.Is(err, coord.ErrInvalid) && c.wasDenied(coord.ErrDenied) { // of a node that may not be read
+	if (errors.Is(err, coord.ErrDenied) || errors.Is(err, coord.ErrInvalid)) && c.lacksRights() { // of a node that may not be read
 		return
 	}
 	c.mu.Lock()
