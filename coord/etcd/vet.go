@@ -30,10 +30,11 @@ func newVetted() vetted { return vetted{encoding.GetCodecV2("proto")} }
 
 func (v vetted) Unmarshal(data mem.BufferSlice, into any) error {
 	if m, ok := into.(proto.Message); ok && data.Len() > vetFrom {
-		left := maxParts
-		if !fits(data.Materialize(), m.ProtoReflect().Descriptor(), &left, maxNested) {
+		left, whole := maxParts, data.Materialize()
+		if !fits(whole, m.ProtoReflect().Descriptor(), &left, maxNested) {
 			return fmt.Errorf("the server's answer has more than %d parts", maxParts)
 		}
+		data = mem.BufferSlice{mem.SliceBuffer(whole)}
 	}
 	return v.CodecV2.Unmarshal(data, into)
 }
