@@ -238,7 +238,10 @@ const maxCommas = 1 << 18
 func decode(data []byte, out any) error {
 	var refusal struct{ Error *apiError }
 	var commas storekit.Commas
-	if commas.Count(data); commas.N > maxCommas {
+	if len(data) > maxCommas {
+		commas.Count(data)
+	}
+	if commas.N > maxCommas {
 		return fmt.Errorf("an answer of more than %d parts", maxCommas)
 	}
 	if err := json.Unmarshal(data, &refusal); err != nil {
