@@ -134,10 +134,7 @@ func (g *graph) owner(n coord.Node) string {
 // findKin makes processes of this machine count as the one that has started them, if that one also stands in a line: it
 // does not go on before they have ended.
 func (g *graph) findKin() {
-	host, err := os.Hostname()
-	if err != nil {
-		return
-	}
+	host, _ := os.Hostname() // without one nobody is of this machine, since a node without a host has no owner
 	ours := make(map[int]bool)
 	for _, l := range g.lines {
 		for _, n := range l.all {

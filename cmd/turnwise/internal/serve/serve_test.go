@@ -361,6 +361,28 @@ func TestABrowserThatNeverReads(t *testing.T) {
 	assert.Less(t, time.Since(start), 5*time.Second)
 }
 
+// dated is an answer that is written to nobody, and knows until when it may take.
+type dated struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (d *dated) SetWriteDeadline(t time.Time) error {
+	d.until = t
+	return nil
+}
+
+// Who asks and does not read is left soon, whatever he asked for.
+func TestWhoNeverReadsAnAnswerIsLeft(t *testing.T) {
+	s := serve(t, "")
+	for _, path := range []string{"/", "/page.js", "/v1/lines", "/v1/lines/a", "/metrics", "/healthz", "/nothing"} {
+		d := &dated{ResponseRecorder: httptest.NewRecorder()}
+		s.page.Handler().ServeHTTP(d, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
+		assert.False(t, d.until.IsZero(), "%s may take for ever", path)
+		assert.WithinRange(t, d.until, time.Now().Add(time.Second), time.Now().Add(time.Minute), path)
+	}
+}
+
 func TestItEndsAtOnce(t *testing.T) {
 	s := serve(t, "")
 	var readers []*reader
