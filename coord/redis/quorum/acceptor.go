@@ -280,8 +280,11 @@ func (a *acceptor) ask(ctx context.Context, r *roster, what *server.Script, key 
 func (a *acceptor) inTerm(ctx context.Context, r *roster, what *server.Script, key string, args ...string) (rueidis.RedisMessage, error) {
 	reply, err := a.Run(ctx, &a.seat, what, []string{a.Index(), a.Root + key, a.key(), a.floor()}, append([]string{r.stamp()}, args...))
 	if err == nil && reply.IsInt64() {
-		if n, _ := reply.AsInt64(); n == 2 {
+		switch n, _ := reply.AsInt64(); n {
+		case 2:
 			err = errMoved
+		case 3:
+			err = errForeign
 		}
 	}
 	return reply, err
@@ -329,6 +332,14 @@ type dump struct {
 	floor ballot
 }
 
+// encode is the text of it, but for the time. What is strange stays so, however short.
+func (k kept) encode() string {
+	if k.strange {
+		return "?"
+	}
+	return k.promised.String() + k.accepted.ballot.String() + k.accepted.content.encode()
+}
+
 func parseKept(text []byte, age time.Duration) (k kept, err error) {
 	if len(text) < timeAt {
 		return k, errForeign
@@ -345,14 +356,12 @@ func parseKept(text []byte, age time.Duration) (k kept, err error) {
 func (a *acceptor) dump(ctx context.Context, r *roster, prefix string, all bool) (d dump, err error) {
 	at := server.Layout{Time: timeAt, Gone: versionAt}
 	if all {
-		at.Gone = -1
+		at.Gone, at.Strange = -1, true
 	}
 	d.kept = make(map[string]kept)
 	err = a.List(ctx, &a.seat, prefix, at, func(key string, text []byte, age time.Duration) (more bool, err error) {
 		k, err := parseKept(text, age)
-		if k.strange = err != nil; k.strange && all {
-			return false, fmt.Errorf("what stands under %.100q: %w", a.Root+key, err)
-		}
+		k.strange = err != nil
 		d.kept[key] = k
 		return true, nil
 	})

@@ -295,9 +295,8 @@ func (q *Store) fill(ctx context.Context, r *roster, m *member) error {
 		return err
 	}
 	for key, k := range union {
-		text := k.promised.String() + k.accepted.ballot.String() + k.accepted.content.encode()
 		reply, err := m.RunIn(ctx, m.memory, healScript, []string{m.Index(), q.root + key, m.key()},
-			[]string{filling, text, strconv.FormatInt(k.accepted.age.Microseconds(), 10)})
+			[]string{filling, k.encode(), strconv.FormatInt(k.accepted.age.Microseconds(), 10)})
 		if err == nil {
 			if n, _ := reply.AsInt64(); n == 2 {
 				err = errElseHeals
@@ -320,16 +319,23 @@ func (q *Store) fill(ctx context.Context, r *roster, m *member) error {
 
 // settleOpen has the others agree on what was accepted by some of them, while somebody has the promise of a higher ballot. Who has that
 // may not know of it. With one more that has accepted it, it would count, and be undone when he goes on.
+//
+// They are asked as well where one of them has something strange. If no majority knows what was there, nobody will: then it becomes
+// strange on the new one, which might otherwise say that there was nothing.
 func (q *Store) settleOpen(ctx context.Context, dumps []dump, union map[string]kept) error {
 	for key, k := range union {
-		if !isOpen(dumps, key, k) {
+		if !k.strange && !isOpen(dumps, key, k) {
 			continue
 		}
 		a, err := q.rewrite(ctx, key)
-		if err != nil {
+		switch {
+		case err == nil:
+			union[key] = k.after(a)
+		case !k.strange || ctx.Err() != nil:
 			return err
+		default:
+			q.log.Warn("redis/quorum: nobody knows what was there: remove it on all servers", "key", q.root+key, "err", err)
 		}
-		union[key] = k.after(a)
 	}
 	return nil
 }
@@ -347,7 +353,7 @@ func (k kept) after(a accepted) kept {
 	if next := a.ballot.next(); k.promised.less(next) {
 		k.promised = next
 	}
-	k.accepted = a
+	k.accepted, k.strange = a, false
 	return k
 }
 
@@ -377,6 +383,11 @@ func unite(dumps []dump) (union map[string]kept, floor ballot) {
 		}
 		for key, k := range d.kept {
 			u := union[key]
+			if k.strange {
+				u.strange = true
+				union[key] = u
+				continue
+			}
 			if u.promised.less(k.promised) {
 				u.promised = k.promised
 			}

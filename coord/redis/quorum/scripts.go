@@ -24,6 +24,12 @@ if string.sub(member, 1, 18) .. string.sub(member, 54, 61) ~= 'v ' .. ARGV[2] th
 // such a register anew with less: another acceptor may not have forgotten it, and what it has would count for more.
 func newVote(text string) *server.Script { return server.NewGuarded(inTerm + text) }
 
+// isStrange is for what somebody else has written to a register. Who finds such a thing does not vote there: what it promised and
+// accepted is not known any more, and certainly is not nothing. The script returns 3.
+const isStrange = `
+local function strange(s) return not string.find(string.sub(s, 1, 80), '^' .. string.rep('%d', 80)) end
+`
+
 const belowFloor = `
 local floor = redis.call('GET', KEYS[5])
 if floor and ARGV[3] <= floor then return {floor} end
@@ -34,14 +40,16 @@ var presentScript = newVote(`return {redis.call('GET', KEYS[5]) or ''}`)
 
 // ARGV: …, ballot. It promises to accept nothing below the ballot, and returns
 // {what it has accepted or nil, age}, or {the higher ballot that it has promised}.
-var prepareScript = newVote(`
-local promised = redis.call('GETRANGE', KEYS[3], 0, 31)
-if promised == '' and lost(KEYS[2], KEYS[3]) then return 0 end
-if promised == '' then ` + belowFloor + `
+var prepareScript = newVote(isStrange + `
+local had = redis.call('GETRANGE', KEYS[3], 0, 79)
+if had == '' and lost(KEYS[2], KEYS[3]) then return 0 end
+if had == '' then ` + belowFloor + `
   redis.call('SET', KEYS[3], ARGV[3] .. string.rep('0', 48))
   redis.call('ZADD', KEYS[2], 0, KEYS[3])
   return {false, 0}
 end
+if strange(had) then return 3 end
+local promised = string.sub(had, 1, 32)
 if ARGV[3] <= promised then return {promised} end
 redis.call('SETRANGE', KEYS[3], 0, ARGV[3])
 local t = redis.call('TIME')
@@ -51,12 +59,13 @@ return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
 
 // ARGV: …, ballot, the next ballot, age in us, content, then channels and texts. It accepts, tells each text with the
 // memory before it, promises the next ballot, and returns 1, or {the higher ballot that it has promised}. Content that it had already keeps its age.
-var acceptScript = newVote(`
+var acceptScript = newVote(isStrange + `
 local s = redis.call('GETRANGE', KEYS[3], 0, 87)
 if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if s == '' then ` + belowFloor + `
   redis.call('ZADD', KEYS[2], 0, KEYS[3])
 end
+if s ~= '' and strange(s) then return 3 end
 if s ~= '' and ARGV[3] < string.sub(s, 1, 32) then return {string.sub(s, 1, 32)} end
 local since = string.sub(s, 65, 80)
 if string.sub(s, 81, 88) ~= string.sub(ARGV[6], 1, 8) then
@@ -69,12 +78,13 @@ return 1
 `)
 
 // It returns {what it has accepted or nil, age}.
-var lookScript = newVote(`
-local s = redis.call('GETRANGE', KEYS[3], 32, MOST + 32)
+var lookScript = newVote(isStrange + `
+local s = redis.call('GETRANGE', KEYS[3], 0, MOST + 32)
 if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if s == '' then return {false, 0} end
+if strange(s) then return 3 end
 local t = redis.call('TIME')
-return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
+return {string.sub(s, 33), t[1] * 1000000 + t[2] - tonumber(string.sub(s, 65, 80))}
 `)
 
 // KEYS: mark, the member key. ARGV: memory. It returns {the member key's content, the time in us}.

@@ -1,8 +1,11 @@
 package quorum
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +73,89 @@ func TestAKeyThatIsNoRegisterHarmsNoOther(t *testing.T) {
 			if _, err := q.collectOnce(redistest.Within(t, 20*time.Second), 0); err != nil {
 				t.Errorf("what has gone: %v", err)
 			}
+			healsBeside(t, cluster, q)
 		})
+	}
+}
+
+// healsBeside has a server forget, and be healed: it votes again, and knows the other registers.
+func healsBeside(t *testing.T, cluster *servers.Cluster, q *Store) {
+	t.Helper()
+	forgetsAndIsHealed(t, cluster, q)
+	cluster.Member(1).Freeze()
+	defer cluster.Member(1).Thaw()
+	redistest.Eventually(t, "the other register, from the one that was healed and another", func() bool {
+		it, err := q.Read(redistest.Within(t, 10*time.Second), "line/orders")
+		return err == nil && string(it.Value) == "x"
+	})
+}
+
+func forgetsAndIsHealed(t *testing.T, cluster *servers.Cluster, q *Store) {
+	t.Helper()
+	redistest.CLI(t, cluster.Addrs()[0], "FLUSHALL")
+	redistest.Eventually(t, "one to have forgotten", func() bool {
+		redistest.Read(t, q, "nothing")
+		return voters(q) == len(q.all)-1
+	})
+	if err := q.Heal(redistest.Within(t, 20*time.Second)); err != nil {
+		t.Fatalf("healed: %v", err)
+	}
+	redistest.Eventually(t, "all to vote again", func() bool { return voters(q) == len(q.all) })
+}
+
+// The last server has missed what the others agreed to. One of them has something strange there by now, and one has forgotten all. Of
+// three servers, nobody knows then what was there, so nobody says that it is what the last one knows. Of five, the others know.
+func TestWhatOnlyAStrangeServerKnewIsNotTakenForNothing(t *testing.T) {
+	for n, want := range map[int]string{3: "", 5: "two"} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			cluster := servers.Redis(t, servers.Members(n), servers.AppendOnly("always"))
+			q := openOn(t, cluster)
+			redistest.Put(t, q, "line/a", "one")
+			k := keyOf(q, "line/a")
+			redistest.Eventually(t, "all have it", func() bool {
+				return !slices.ContainsFunc(cluster.Addrs(), func(a string) bool { return redistest.CLI(t, a, "EXISTS", k) != "1" })
+			})
+			cluster.Member(n - 1).Kill()
+			redistest.Put(t, q, "line/a", "two")
+			cluster.Member(n - 1).Restart(t)
+			redistest.CLI(t, cluster.Addrs()[1], "SET", k, "strange")
+			q.Close()
+			q = openOn(t, cluster) // which remembers nothing
+			redistest.Eventually(t, "all to vote", func() bool { return voters(q) == len(q.all) })
+			forgetsAndIsHealed(t, cluster, q)
+			cluster.Member(1).Freeze()
+			defer cluster.Member(1).Thaw()
+			it, err := openOn(t, cluster).Read(redistest.Within(t, 10*time.Second), "line/a")
+			if string(it.Value) != want || (err == nil) != (want != "") {
+				t.Errorf("there stands %q, %v", it.Value, err)
+			}
+		})
+	}
+}
+
+// A server does not vote where it finds something strange, and leaves it as it is: what it has promised there is not known any more.
+func TestWhoFindsSomethingStrangeDoesNotVoteThere(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	q := openOn(t, cluster)
+	k, a := keyOf(q, "line/a"), q.all[0]
+	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == len(q.all) })
+	for _, text := range []string{"!", "strange", strings.Repeat("0", 79), strings.Repeat("0", 79) + "x" + strings.Repeat("\x00", 100), strings.Repeat(" ", 200)} {
+		high := accepted{ballot: ballot{5, 5}, content: content{id: register.NewVersion(), version: register.NewVersion()}}
+		for name, ask := range map[string]func(context.Context, *roster, *acceptor) vote{
+			"look": func(ctx context.Context, r *roster, a *acceptor) vote { return a.ask(ctx, r, lookScript, "line/a") },
+			"prepare": func(ctx context.Context, r *roster, a *acceptor) vote {
+				return a.ask(ctx, r, prepareScript, "line/a", high.ballot.String())
+			},
+			"accept": q.accept("line/a", high),
+		} {
+			redistest.CLI(t, a.Address, "SET", k, text)
+			if v := ask(redistest.Within(t, 10*time.Second), q.roster.Load(), a); !errors.Is(v.err, errForeign) {
+				t.Errorf("%s, where there stands %.20q: %+v", name, text, v)
+			}
+			if now := redistest.CLI(t, a.Address, "STRLEN", k); now != strconv.Itoa(len(text)) {
+				t.Errorf("%s has changed %.20q: it is %s long", name, text, now)
+			}
+		}
 	}
 }
 

@@ -11,17 +11,26 @@ import (
 // PageSize is how many registers a listing asks for at once: they may be large, and nobody else is served meanwhile.
 const PageSize = 64
 
-// Layout says where in a register, counted from 0, its time is, 16 digits: what is too short for that is not listed. Gone is where
-// eight bytes are that are zero if the register counts as empty, and need not be listed; -1: all are listed.
-type Layout struct{ Time, Gone int }
+// Layout says where in a register, counted from 0, its time is, 16 digits. Gone is where eight bytes are that are zero if the register
+// counts as empty, and need not be listed; -1: nowhere. What is too short for a time, too long or no text is not listed either, or with
+// Strange as "?".
+type Layout struct {
+	Time, Gone int
+	Strange    bool
+}
 
 // List calls yield with what stands in each register whose key begins with prefix, and how old it is, until yield returns
 // false or an error. at says where in a register things are.
 func (s *Server) List(ctx context.Context, known Known, prefix string, at Layout,
 	yield func(key string, text []byte, age time.Duration) (more bool, err error)) error {
 	from, to := "["+s.Root+prefix, "("+s.Root+prefix+"\xff" // no key has this byte
+	strange := "0"
+	if at.Strange {
+		strange = "1"
+	}
 	for {
-		reply, err := s.Run(ctx, known, listScript, []string{s.index}, []string{from, to, strconv.Itoa(PageSize), strconv.Itoa(at.Time + 1), strconv.Itoa(at.Gone + 1)})
+		reply, err := s.Run(ctx, known, listScript, []string{s.index},
+			[]string{from, to, strconv.Itoa(PageSize), strconv.Itoa(at.Time + 1), strconv.Itoa(at.Gone + 1), strange})
 		if err != nil {
 			return err
 		}

@@ -126,9 +126,9 @@ return {value, keys[1] or ''}
 `)
 
 // KEYS: mark, index. ARGV: memory, from, to, how many at most, where in a register its time is (16 digits, us; counted from
-// 1), where it has eight zeros if it is not to be listed (0: nowhere). It returns the last key that it looked at (nil: no more),
-// then key, what stands there, age, and so on. It leaves out
-// what is larger than anything of ours or has no time, and ends the page early when there is much on it.
+// 1), where it has eight zeros if it is not to be listed (0: nowhere), whether to list what is strange. It returns the last key that it
+// looked at (nil: no more), then key, what stands there, age, and so on. What is larger than anything of ours or has no time is strange:
+// it is left out, or "?" stands for it. The page ends early when there is much on it.
 var listScript = NewGuarded(`
 if not has(KEYS[2], KEYS[1]) then
   redis.call('DEL', KEYS[1])
@@ -151,6 +151,8 @@ for _, key in ipairs(keys) do
     all[#all + 1] = now - since
     size = size + #s
     if size > MOST then break end
+  elseif ARGV[7] == '1' and s ~= '' and not gone then
+    all[#all + 1], all[#all + 2], all[#all + 3] = key, '?', 0
   end
 end
 return all
