@@ -41,6 +41,14 @@ func outcome(t *testing.T, c *Tree) (events []Event) {
 // as it lives.
 const heir = `setsid sh -c 'trap "" TERM HUP; (while :; do echo x >>alive; sleep 0.01; done) &' & `
 
+func TestHowCommandsAreEndedIsSaid(t *testing.T) {
+	dir, err := NewCgroup()
+	if err == nil {
+		RemoveCgroup(dir)
+	}
+	assert.Equal(t, err == nil, strings.Contains(Means(), "control group"), "a control group: %v", err)
+}
+
 func TestAllThatDetachItselfIsFound(t *testing.T) {
 	for name, group := range map[string]func(t *testing.T) string{
 		"as descendants": func(*testing.T) string { return "" },
