@@ -187,23 +187,19 @@ type candidate struct {
 
 // look looks at all sessions. gone reports that one has ended since the last look: it may have left nodes.
 func (s *sweeper) look(ctx context.Context) (dead []candidate, gone bool, err error) {
-	standing := make(map[sessionID]bool)
+	now := make(map[sessionID]*sighting) // what a list without an end has named is not kept
 	sent := time.Now()
 	s.next = leisure(s.d.cfg.ttl)
 	err = s.d.store.List(ctx, sessionKey, func(it Item) bool {
 		id, ok := parseSessionID(strings.TrimPrefix(it.Key, sessionKey))
-		if !ok {
-			return true
-		}
-		standing[id] = true
-		if s.d.session(id) != nil {
+		if !ok || s.d.session(id) != nil {
 			return true
 		}
 		seen := s.seen[id]
 		if seen == nil {
 			seen = &sighting{}
-			s.seen[id] = seen
 		}
+		now[id] = seen
 		// The list may have been read long after it was asked for; what counts is when it was asked for.
 		is, again := seen.see(&s.d.clock, it, sent, time.Now())
 		s.next = min(s.next, again)
@@ -216,11 +212,9 @@ func (s *sweeper) look(ctx context.Context) (dead []candidate, gone bool, err er
 		return nil, false, err
 	}
 	for id := range s.seen {
-		if !standing[id] {
-			delete(s.seen, id)
-			gone = true
-		}
+		gone = gone || now[id] == nil
 	}
+	s.seen = now
 	return dead, gone, nil
 }
 
