@@ -22,8 +22,8 @@
 // the runtime schedules gRPC's goroutines, too. The documentation of package etcdcluster says what it imitates; it is
 // checked against real servers.
 //
-// On ZooKeeper rights to a line or a node are taken away now and then, and given back. Whoever is refused must be told so, and
-// everybody is served once the rights are back. On etcd, scripts have one request refused.
+// On ZooKeeper and etcd rights are taken away now and then, and given back: an ACL of a line or a node, or a refusal of one
+// request. Whoever is refused must be told so, and everybody is served once the rights are back.
 //
 // On ZooKeeper, a parcel is a frame of the protocol, and a connection keeps its order. Members follow the leader when the
 // scheduler says so; they are cut off from each other, killed, and restored from a backup; time passes for them as for

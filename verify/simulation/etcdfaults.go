@@ -176,9 +176,12 @@ func (w *world) etcdFault(c *client) string {
 		f.cluster.Compact()
 		return "FAULT compacted"
 	default:
-		refusals := []error{etcdcluster.InvalidToken, etcdcluster.Crowded, etcdcluster.Learner, etcdcluster.NewLeader}
+		refusals := []error{etcdcluster.Denied, etcdcluster.InvalidToken, etcdcluster.Crowded, etcdcluster.Learner, etcdcluster.NewLeader}
 		with := refusals[w.rand.IntN(len(refusals))]
 		f.refuse(c.name, with)
+		if with == etcdcluster.Denied {
+			w.deniedUntil(time.Now().Add(w.cfg.TTL)) // its next request may be a renewal
+		}
 		return fmt.Sprintf("FAULT the next request of %s is refused: %v", c.name, with)
 	}
 }
