@@ -6,7 +6,7 @@
 //
 // Most users want a recipe: mutex, rwlock, semaphore or election. Each is [Client.Acquire] with a rule, and gives you a
 // [Hold] for as long as it is your turn. Get a [Client] from the Connect of a service's package (zk, etcd, file, redis,
-// postgres, mysql, memcached, kube), from package backend by a URL, or from package mem within one process.
+// postgres, mysql, memcached, nats, kube), from package backend by a URL, or from package mem within one process.
 //
 // # What a hold promises
 //
@@ -19,7 +19,7 @@
 //
 // A process can be paused for a minute between looking and writing. No lock service can prevent that write; only the
 // place that is written to can refuse it. Give that place the [Hold.Token], which grows along a line forever, and have
-// it refuse smaller ones. [Fence] does that; for data in the same service, the drivers have a Guard to put into your
+// it refuse smaller ones. Package fence does that; for data in the same service, the drivers have a Guard to put into your
 // own transaction.
 //
 // A service may also end a session before its time (on an operator's command, or when an etcd leader was frozen and
