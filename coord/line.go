@@ -12,8 +12,8 @@ import (
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
-// Line returns the nodes of a line, in order. Their Holds says whose turn it is, for the kinds that the recipes use. Their Inside
-// says how many callers of this client share them.
+// Line returns the nodes of a line, in order. Their Holds says whose turn it is, for the kinds that the recipes use; of other kinds,
+// only whether it is the first. Their Inside says how many callers of this client share them.
 func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 	full, err := c.openName(name)
 	if err != nil {

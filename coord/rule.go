@@ -35,11 +35,15 @@ const TurnBits = 8
 // me, so this is true of every rule that does not become stricter when a node ahead leaves. A rule should treat a kind
 // that it does not know as exclusive.
 type Rule struct {
-	// Sight is what WaitFor needs to see; it may be shown more.
+	// Sight is what WaitFor needs to see; it may be shown more. The zero Sight shows the nearest node.
 	Sight Sight
 
-	// WaitFor gets the nodes ahead, in order, the nearest last. It returns those to wait for: until one of them goes,
-	// there is no point in looking again. If it returns none, it is my turn. It must be a pure function.
+	// WaitFor gets the nodes ahead, in order, the nearest last. It returns those to wait for: until one of them goes, or
+	// changes its kind, there is no point in looking again. If it returns none, it is my turn. It must be a pure function,
+	// and decide by the kinds: those ahead may be shown without Owner and Data, and in a try I have no ID and no Token yet.
+	//
+	// If the kind is none of a recipe's, coord/register (so coord/mem and all stores) tells at once only whoever stands right
+	// behind a node that has gone or changed. A rule that waits for somebody further ahead has its turn seconds late there.
 	WaitFor func(me Node, ahead []Node) []Node
 
 	// Granted is the kind that the node takes on when its turn comes, unless the turn came with the join and nobody is
