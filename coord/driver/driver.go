@@ -1,7 +1,9 @@
 // Package driver defines what a service must be able to do to carry turnwise's recipes.
 //
-// It is for authors of drivers. The comments are the contract, and coord/drivertest checks it. The engine in coord is the
-// only caller, and all of its waiting is this loop:
+// It is for authors of drivers. For a service that can compare and swap, write a register.Store instead: that is far less.
+//
+// The comments are the contract, and coord/drivertest checks it. The engine in coord is the only caller, and all of its
+// waiting is this loop:
 //
 //	place, ahead, err := s.Join(ctx, entry)
 //	if err != nil {

@@ -36,7 +36,8 @@
 // the write, that a reservation helps a client that is far away, that nothing is lost when the machine loses its power, and
 // that bad input (a wrong password, a table of another layout) gives one clear error that wraps driver.ErrDenied.
 //
-// The store of internal/memory is the simplest that passes, and a place to start from.
+// The store of internal/memory is the simplest that does all of it, and a place to start from. docs/writing-a-store.md has a smaller
+// one, and says more.
 //
 // With TURNWISE_PATIENCE=4s in the environment the suite waits 4 s, and not 20 s, for what must happen however busy the
 // machine is. Set it for a store that is meant to fail. Without it a scenario is played again if it fails while the machine
