@@ -31,7 +31,7 @@ func seen(ctx context.Context, servers []string, mux *http.ServeMux) error {
 var _ = seen
 
 func TestTheCodeInThePagesIsCompiled(t *testing.T) {
-	for _, page := range []string{"operating", "scheduling", "recipes", "testing", "migrating"} {
+	for _, page := range []string{"operating", "scheduling", "recipes", "testing", "migrating", "writing-a-recipe", "writing-a-driver", "writing-a-store"} {
 		source := read(t, "scheduling_test.go") + testsIn(t, "../verify/integration/migrating")
 		if page != "migrating" {
 			source = read(t, page+"_test.go")
