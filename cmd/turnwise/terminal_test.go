@@ -251,3 +251,16 @@ func TestTopStops(t *testing.T) {
 		s.answers()
 	})
 }
+
+// What goes to a file is written line by line, though somebody types on a terminal.
+func TestTopInAFileIsNotDrawn(t *testing.T) {
+	t.Parallel()
+	onTerminals(t, func(s *shell) {
+		s.types("turnwise lock a -- sh -c 'echo >holds; until test -e enough; do sleep 0.05; done' &\n")
+		s.makes("holds")
+		s.types("TERM=vt100 turnwise top >log 2>&1 & echo $! >pid\n")
+		pid := s.reads("pid")
+		assert.Regexp(s.t, `^[^\x1b]*\ba\b[^\x1b]*$`, s.reads("log"))
+		s.types("kill " + pid + "; echo >enough\n")
+	})
+}
