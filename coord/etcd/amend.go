@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -30,6 +31,12 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 		open = open || err != nil && (classify(err) == passing || isTooLarge(err))
 		return err
 	})
+	if is(err, rpctypes.ErrNoSpace) {
+		made, at, unknown := p.wasWritten(ctx, value)
+		if gone, open = at, open || unknown != nil; made || gone > 0 {
+			err = nil
+		}
+	}
 	if err == nil && gone > 0 {
 		err = p.removed(ctx, gone)
 	}
@@ -86,4 +93,24 @@ func (p *place) write(ctx context.Context, value string) (gone int64, err error)
 			return 0, nil // an earlier try was applied after all
 		}
 	}
+}
+
+// wasWritten settles whether a service that said that it had no space has put the value: see class. It also returns the
+// revision at which the node was no longer there, if it has gone.
+func (p *place) wasWritten(ctx context.Context, value string) (made bool, gone int64, err error) {
+	err = p.d.retry(ctx, "look what was amended", func(ctx context.Context) error {
+		answer, err := p.txn(ctx, nil, []clientv3.Op{clientv3.OpGet(p.key)}, nil)
+		if err != nil {
+			return err
+		}
+		kv := incarnation(answer.Responses[0], p.created)
+		if kv == nil {
+			gone = answer.Header.Revision
+			return nil
+		}
+		p.modified = kv.GetModRevision()
+		made = string(kv.GetValue()) == value
+		return nil
+	})
+	return made, gone, err
 }

@@ -14,12 +14,15 @@ import (
 )
 
 // class is what an error means for the request.
+//
+// A lack of space is final, and yet the request may have been applied: when the quota is used up, etcd still applies what
+// it has let in, and answers that with the same error as what it refuses from then on. So whoever has put something looks.
 type class int
 
 const (
 	passing class = iota // try again; the request may or may not have been applied
 	denial               // credentials or permission: ErrDenied; not applied
-	final                // another try would not help; not applied
+	final                // another try would not help; not applied, unless there was no space
 )
 
 func classify(err error) class {

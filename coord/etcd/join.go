@@ -223,6 +223,12 @@ func (j *joining) mend(err error, tries int) error {
 			return settled
 		}
 		return failed("join line "+j.line, err)
+	case is(err, rpctypes.ErrNoSpace): // it has been applied, or never will be: see class
+		j.open = true
+		if unknown := j.find(ctx, 0); unknown != nil {
+			return unknown
+		}
+		return failed("join line "+j.line, j.d.explain(err))
 	case classify(err) != passing:
 		return failed("join line "+j.line, j.d.explain(err))
 	}
@@ -238,7 +244,12 @@ func (j *joining) settle(ctx context.Context) error {
 	if err := j.moveEpoch(ctx, j.compared); err != nil {
 		return err
 	}
-	answer, _, err := j.readAt(ctx, "look for the node", max(j.epoch.rev.Load(), j.told.Load()), func(opts ...clientv3.OpOption) []clientv3.Op {
+	return j.find(ctx, max(j.epoch.rev.Load(), j.told.Load()))
+}
+
+// find looks at revision rev, or 0 for now, for the node of a transaction that can no longer be applied.
+func (j *joining) find(ctx context.Context, rev int64) error {
+	answer, _, err := j.readAt(ctx, "look for the node", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
 		return []clientv3.Op{clientv3.OpGet(j.key, opts...)}
 	})
 	if err != nil {

@@ -26,6 +26,10 @@ var etcd = []Bug{
 		"coord/etcd/naming.go", ` || keyKind != stockKind && strings.HasPrefix(card, amendedHead)`, ``, testsEtcd("TestStockNamesKeepAValueThatLooksLikeAKind")),
 	one("etcd: an amendment that may yet be applied counts as refused",
 		"coord/etcd/amend.go", `err != nil && !open && gone == 0`, `err != nil && gone == 0`, testsEtcd("TestAnAmendmentThatIsRefusedForCertainSaysSo")),
+	one("etcd: a service without space has amended nothing",
+		"coord/etcd/amend.go", `if is(err, rpctypes.ErrNoSpace) {`, `if is(err, rpctypes.ErrNoSpace) && p == nil {`, testsEtcd("TestADowngradeThatAFullServiceMadeIsMade")),
+	one("etcd: a service without space has put no node",
+		"coord/etcd/join.go", `case is(err, rpctypes.ErrNoSpace):`, `case is(err, rpctypes.ErrNoSpace) && j == nil:`, testsEtcd("TestAJoinThatAFullServiceMadeLeavesNothing")),
 	one("etcd: news after a backup is taken for old",
 		"coord/etcd/first.go", `		v.since = min(v.since, int64(now.At)) // the service may have gone back
 `, ``, testsEtcd("TestNewsAfterABackupIsHeard")),
