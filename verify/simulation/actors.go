@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
@@ -320,16 +321,35 @@ func (c *contender) downgrade(ctx context.Context, l *rwlock.RWLock, h *coord.Ho
 		defer c.released(inner)
 		defer nested.Release()
 	}
+	before := c.amendments(h)
 	err = l.Downgrade(asking, h)
-	refused := c.lacksRights()
+	c.judgeDowngrade(h, err, c.amendments(h)-before, asking.Err() != nil)
+	c.pause(h.Context(), 50*time.Millisecond)
+}
+
+// judgeDowngrade is told how often a downgrade was sent, if that is known, and whether it ran out of time. One that was refused
+// has changed nothing, unless an earlier try may yet be applied.
+func (c *contender) judgeDowngrade(h *coord.Hold, err error, sent int, late bool) {
+	refused := errors.Is(err, coord.ErrDenied) && c.lacksRights()
+	unsettled := errors.Is(err, coord.ErrUnsettled)
+	kind, alive := h.Node().Kind, h.Err() == nil
 	c.mu.Lock()
-	switch kind := h.Node().Kind; {
+	defer c.mu.Unlock()
+	switch {
 	case err == nil && kind != "R":
 		c.report("%s: downgraded, and yet of kind %s", c.name, kind)
-	case errors.Is(err, coord.ErrDenied) && refused:
-	case err != nil && h.Err() == nil && asking.Err() == nil:
+	case err != nil && alive && !late && !refused:
 		c.report("%s: downgrade of a live hold: %v", c.name, err)
+	case alive && !late && refused && (unsettled != (kind == "R") || unsettled && sent == 1):
+		c.report("%s: a downgrade sent %d times was refused, and it is held as %s: %v", c.name, sent, kind, err)
 	}
-	c.mu.Unlock()
-	c.pause(h.Context(), 50*time.Millisecond)
+}
+
+// amendments returns how often amendments of a hold's node were sent on etcd, and 0 on other services.
+func (c *contender) amendments(h *coord.Hold) int {
+	if c.cfg.Profile != Etcd {
+		return 0
+	}
+	key, _, _ := strings.Cut(h.Node().ID, "@")
+	return c.scheduler.sent(c.client.name, "amend "+bareKey([]byte(key)))
 }

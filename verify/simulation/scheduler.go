@@ -116,6 +116,13 @@ func (l *link) number(sort string) int {
 	return l.posted[sort]
 }
 
+// sent returns how many requests of a kind were sent over a link.
+func (s *scheduler) sent(link, what string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link(link).posted[fmt.Sprint(what, toService)]
+}
+
 // ask parks a request and waits for the answer. When the request arrives, apply is called.
 func (s *scheduler) ask(ctx context.Context, link, op string, apply func()) error {
 	answered := make(chan error, 1)
