@@ -42,8 +42,8 @@ type Rule struct {
 	// changes its kind, there is no point in looking again. If it returns none, it is my turn. It must be a pure function,
 	// and decide by the kinds: those ahead may be shown without Owner and Data, and in a try I have no ID and no Token yet.
 	//
-	// If the kind is none of a recipe's, coord/register (so coord/mem and all stores) tells at once only whoever stands right
-	// behind a node that has gone or changed. A rule that waits for somebody further ahead has its turn seconds late there.
+	// If the kind is none of a recipe's, coord/register (so coord/mem and all stores) tells all such nodes behind one that has
+	// gone or changed, 64 at most. So in a line of many more, a rule that waits for somebody far ahead has its turn seconds late.
 	WaitFor func(me Node, ahead []Node) []Node
 
 	// Granted is the kind that the node takes on when its turn comes, unless the turn came with the join and nobody is

@@ -272,8 +272,8 @@ func TestTheTrapsOfARecipe(t *testing.T) {
 	})
 }
 
-// A rule that waits for somebody further ahead is told of it at once on ZooKeeper and etcd, but not on the stores.
-func TestWhoWaitsForSomebodyFurtherAheadIsToldLate(t *testing.T) {
+// A rule may wait for somebody further ahead, and is told of it at once on the stores as well.
+func TestWhoWaitsForSomebodyFurtherAheadIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := mem.New()
 		defer service.Close()
@@ -306,8 +306,8 @@ func TestWhoWaitsForSomebodyFurtherAheadIsToldLate(t *testing.T) {
 		if err := <-entered; err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took < time.Second || took > 10*time.Second {
-			t.Errorf("the page says that it takes seconds; it took %v", took)
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("it took %v", took)
 		}
 		holds[1].Release()
 	})

@@ -39,8 +39,9 @@ func (d *draft) isCertain() bool {
 
 // news returns what a change of a line has to tell, by session. The client that swaps knows the whole line, and so whose
 // turn it is: waiters need not look. Only those are told who waited, by the rules of their kinds, for one that has gone. Of
-// a kind without a rule it is known only that it has its turn when nobody is ahead. If its own rule waits for somebody else,
-// it finds out when it looks without being told.
+// a kind that is no recipe's it is known only that it has its turn when nobody is ahead. Its own rule may wait for anybody, so
+// it is told whenever somebody ahead has gone, but no more than mostOthers of them at a time: the rest look without being
+// told.
 func (d *draft) news() map[recipient][]notice {
 	if len(d.gone) == 0 || d.was == nil {
 		return nil
@@ -81,16 +82,22 @@ func (d *draft) news() map[recipient][]notice {
 	return told
 }
 
+// mostOthers is how many nodes of kinds that are no recipe's are told of a change far ahead of them.
+const mostOthers = 64
+
 // queue goes through a line as it was, and finds those who waited for one that has gone.
 type queue struct {
 	was     *line
 	gone    []loss // those not passed yet, in order
 	permits bool   // there are semaphores' nodes in the line
 	turns   []bool // if so, whose turn it was
+	unknown bool   // there are nodes of kinds that are no recipe's
 
 	passed    []driver.Node // and all nodes passed; those that have gone have an ID
 	lastGone  bool          // whether the nearest has gone
 	otherGone bool          // whether the nearest that was no reader has gone
+	anyGone   bool          // whether any has gone
+	told      int           // how many of those that are no recipe's are told since
 	standing  int           // how many stand
 	others    int           // how many of these are no readers
 }
@@ -104,6 +111,7 @@ type position struct {
 
 func newQueue(was *line, gone []loss) *queue {
 	q := &queue{was: was, gone: gone, permits: slices.ContainsFunc(was.kinds, rules.IsPermits)}
+	q.unknown = slices.ContainsFunc(was.kinds, func(kind string) bool { return !rules.IsKnown(kind) })
 	if q.permits {
 		all := make([]driver.Node, 0, was.count)
 		for n := range was.nodes() {
@@ -127,10 +135,11 @@ func (q *queue) next(n node) (is position) {
 		case permits:
 			is.woken, is.free = q.waitedForGone(kind), q.standing == 0
 		default:
-			is.woken, is.free = q.lastGone, q.standing == 0
+			is.woken, is.free = q.lastGone || q.isTold(kind), q.standing == 0
 		}
 	}
 	q.lastGone = lost != nil
+	q.anyGone = q.anyGone || lost != nil
 	if !reader {
 		q.otherGone = lost != nil
 	}
@@ -147,9 +156,18 @@ func (q *queue) next(n node) (is position) {
 			q.others++
 		}
 	}
-	// Nobody looks past one that tolerates nobody beside it.
-	is.last = len(q.gone) == 0 && lost == nil && !reader && !permits
+	// Nobody looks past one that tolerates nobody beside it, but perhaps those whose rule is not known.
+	is.last = len(q.gone) == 0 && lost == nil && !reader && !permits && (!q.unknown || q.told >= mostOthers)
 	return is
+}
+
+// isTold reports whether a node that may have waited for anybody is told that somebody has gone.
+func (q *queue) isTold(kind string) bool {
+	if !q.anyGone || q.told >= mostOthers || rules.IsKnown(kind) {
+		return false
+	}
+	q.told++
+	return true
 }
 
 // waitedForGone reports whether a semaphore's node waited for one that has gone. It may have waited for the nearest alone,

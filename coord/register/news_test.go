@@ -13,7 +13,7 @@ import (
 )
 
 // What a swap tells is what the rules say: each node is told whose rule waited for one that has gone, and nobody else,
-// except the one behind it in a semaphore's line.
+// except the one behind it in a semaphore's line, and those whose rule nobody knows.
 func TestNewsOfARandomLine(t *testing.T) {
 	kinds := []string{rules.Lock, rules.Writer, rules.Reader, rules.Reader, rules.Reader, "S1of3", "S2of3", "S1of4", "Q1of12", "Q2of12", "G1of12", "unheard"}
 	for seed := range uint64(20_000) {
@@ -45,11 +45,13 @@ func TestNewsOfARandomLine(t *testing.T) {
 			}
 		}
 		want := map[string]bool{}
+		anyGone := false
 		ahead, now := []driver.Node{}, []driver.Node{}
 		for n := range l.nodes() {
 			me := l.brief("", n)
 			nearest := len(ahead) > 0 && ahead[len(ahead)-1].Data != nil && rules.IsPermits(me.Kind)
-			if !changed[n.n] && (nearest || slices.ContainsFunc(rules.For(me.Kind)(me, ahead), func(w driver.Node) bool { return w.Data != nil })) {
+			far := anyGone && me.Kind == "unheard"
+			if !changed[n.n] && (nearest || far || slices.ContainsFunc(rules.For(me.Kind)(me, ahead), func(w driver.Node) bool { return w.Data != nil })) {
 				free := !slices.ContainsFunc(now, func(a driver.Node) bool { return me.Kind != rules.Reader || a.Kind != rules.Reader })
 				want[fmt.Sprintf("%d %v", n.n, free)] = true
 			}
@@ -57,7 +59,7 @@ func TestNewsOfARandomLine(t *testing.T) {
 				now = append(now, d.brief("", stands))
 			}
 			if changed[n.n] {
-				me.Data = []byte("it has gone")
+				anyGone, me.Data = true, []byte("it has gone")
 			}
 			ahead = append(ahead, me)
 		}
@@ -74,6 +76,27 @@ func TestNewsOfARandomLine(t *testing.T) {
 			}
 			t.Fatalf("seed %d, %v: told %v, want %v", seed, was, got, want)
 		}
+	}
+}
+
+// Of those whose rule nobody knows, not thousands are told.
+func TestNewsOfManyWhoseRuleIsNotKnown(t *testing.T) {
+	before := newDraft(nil)
+	before.next = firstToken(1)
+	for n := range uint64(5000) {
+		before.join(sessionID{1}, publicKey{1}, n, "unheard", driver.Owner{}, nil, 0)
+	}
+	l := before.line
+	d := newDraft(&l)
+	d.remove(1, left, func(m node) bool { return m.n == 10 })
+	told := map[uint64]bool{}
+	for _, all := range d.news() {
+		for _, n := range all {
+			told[n.n] = true
+		}
+	}
+	if len(told) > mostOthers+1 || !told[11] || !told[12] || told[9] {
+		t.Errorf("%d are told", len(told))
 	}
 }
 

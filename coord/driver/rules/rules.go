@@ -169,6 +169,15 @@ func For(kind string) WaitFor {
 	}
 }
 
+// IsKnown reports whether a kind is a recipe's. Of any other, only its own rule knows for whom it waits.
+func IsKnown(kind string) bool {
+	switch kind {
+	case Lock, Lead, Reader, Writer:
+		return true
+	}
+	return IsPermits(kind)
+}
+
 // Covers reports whether a hold of kind held includes everything that kind asked needs.
 func Covers(held, asked string) bool {
 	return held == asked || held == Lock || held == Writer || held == Lead
