@@ -3,16 +3,16 @@
 package cli
 
 import (
-	"encoding/json"
 	"os"
 
 	"golang.org/x/term"
+
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 )
 
 func printJSON(v any) error {
-	out := json.NewEncoder(os.Stdout)
-	out.SetEscapeHTML(false)
-	return unwritten(out.Encode(v))
+	_, err := os.Stdout.Write(status.JSON(v))
+	return unwritten(err)
 }
 
 // unwritten gives an error of writing to standard output its exit code.

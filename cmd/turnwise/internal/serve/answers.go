@@ -2,13 +2,13 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
 )
 
@@ -22,13 +22,9 @@ type answer struct {
 }
 
 func reply(w http.ResponseWriter, code int, v any) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		code, text = http.StatusInternalServerError, []byte(`{"v":1,"error":"the answer cannot be written"}`)
-	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	w.Write(append(text, '\n'))
+	w.Write(status.JSON(v))
 }
 
 func refuse(w http.ResponseWriter, code int, why string) {

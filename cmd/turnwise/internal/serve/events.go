@@ -1,8 +1,7 @@
 package serve
 
 import (
-	"bytes"
-	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 )
 
 // events are boards in the form in which browsers get them. However many browsers there are, each event is encoded once.
@@ -65,17 +65,9 @@ func write(board, has *lines.Board) []byte {
 	return frame("change", c)
 }
 
-// frame returns an event as it goes over the wire. Encoded JSON has no line breaks.
+// frame returns an event as it goes over the wire.
 func frame(kind string, v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // these are our own types
-	}
-	var b bytes.Buffer
-	b.WriteString("event: " + kind + "\ndata: ")
-	b.Write(text)
-	b.WriteString("\n\n")
-	return b.Bytes()
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n", kind, status.JSON(v)) // which is one line
 }
 
 // listen sends board after board, always the newest.

@@ -2,7 +2,6 @@
 package status
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -101,12 +100,8 @@ func (r *Reporter) Tell(e Event) {
 		return
 	}
 	e.Version, e.Time, e.Name, e.Mode = Version, time.Now(), r.name, r.mode
-	text, err := json.Marshal(e)
-	if err != nil {
-		panic(err)
-	}
 	select {
-	case r.programs <- append(text, '\n'):
+	case r.programs <- JSON(e):
 	default:
 	}
 }

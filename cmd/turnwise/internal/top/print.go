@@ -2,13 +2,13 @@ package top
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
 )
 
@@ -53,26 +53,20 @@ func printChanges(out io.Writer, board, before *lines.Board, asJSON bool) error 
 			continue
 		}
 		if asJSON {
-			writeJSON(&b, map[string]any{"time": board.Time, "line": l})
+			b.Write(status.JSON(map[string]any{"time": board.Time, "line": l}))
 		} else {
 			fmt.Fprintln(&b, at, text)
 		}
 	}
 	for _, name := range gone {
 		if asJSON {
-			writeJSON(&b, map[string]any{"time": board.Time, "gone": name})
+			b.Write(status.JSON(map[string]any{"time": board.Time, "gone": name}))
 		} else {
 			fmt.Fprintln(&b, at, coord.Printable(name), "nobody")
 		}
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
-}
-
-func writeJSON(b *strings.Builder, v any) {
-	enc := json.NewEncoder(b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // these are our own types, and a builder takes everything
 }
 
 // essence is what is said about a line. A change is whatever changes that.
