@@ -31,9 +31,17 @@ func Of(tokens []coord.Token) []byte {
 	return b.Bytes()
 }
 
-// Reaches reports whether a node asks the one with this token to let go. Who holds beside it wants nothing more.
+// Note is what a node asks those ahead to let go for. Who holds wants nothing more, whatever his node still says.
+func Note(n coord.Node) string {
+	if n.Holds {
+		return ""
+	}
+	return n.Asks
+}
+
+// Reaches reports whether a node asks the one with this token to let go.
 func Reaches(n coord.Node, token coord.Token) bool {
-	if n.Asks == "" || n.Holds {
+	if Note(n) == "" {
 		return false
 	}
 	return !names(n) || slices.Contains(strings.Fields(string(n.Data)), fmt.Sprint(token))

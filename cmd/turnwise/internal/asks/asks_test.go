@@ -20,6 +20,7 @@ func TestWhomAnAskReaches(t *testing.T) {
 	beside := ask
 	beside.Holds = true
 	assert.False(t, asks.Reaches(beside, 7), "who holds wants nothing more")
+	assert.Empty(t, asks.Note(beside))
 	silent := ask
 	silent.Asks = ""
 	assert.False(t, asks.Reaches(silent, 7))

@@ -73,13 +73,18 @@ func (a *asker) check() error {
 	if err := coord.CheckName(a.name); err != nil {
 		return &failure{codeUsage, err}
 	}
-	switch {
-	case len(a.note) > mostNoted:
-		return usage("the note has %d bytes, at most %d are allowed", len(a.note), mostNoted)
-	case coord.Printable(a.note) != a.note:
-		return usage("the note is to be one line, all printable and without a backslash: %s", coord.Printable(a.note))
-	case a.wait.isZero():
+	if a.wait.isZero() {
 		return usage("-w 0: it must be positive, or nobody hears of it")
+	}
+	return checkNote(a.note)
+}
+
+func checkNote(note string) error {
+	switch {
+	case len(note) > mostNoted:
+		return usage("the note has %d bytes, at most %d are allowed", len(note), mostNoted)
+	case coord.Printable(note) != note:
+		return usage("the note is to be one line, all printable and without a backslash: %s", coord.Printable(note))
 	}
 	return nil
 }

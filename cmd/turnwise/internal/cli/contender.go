@@ -25,7 +25,7 @@ type contender struct {
 }
 
 func contenderOf(n coord.Node) contender {
-	return contender{Holder: status.Of(n), Kind: n.Kind, Mode: status.Mode(n.Kind), Holds: n.Holds, Value: asks.Value(n), Rank: n.Rank, Asks: n.Asks}
+	return contender{Holder: status.Of(n), Kind: n.Kind, Mode: status.Mode(n.Kind), Holds: n.Holds, Value: asks.Value(n), Rank: n.Rank, Asks: asks.Note(n)}
 }
 
 func (c contender) who() string {

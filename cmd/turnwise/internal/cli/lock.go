@@ -21,6 +21,7 @@ func lockCommand(s *service) *cobra.Command {
 		Example: `  turnwise lock nightly-backup -- ./backup.sh
   turnwise lock -n reindex -- ./reindex            not at all if somebody else does
   turnwise lock --with accounts/7 accounts/3 -- ./transfer     both at once
+  turnwise lock --ask 'the database moves' nightly -- ./move
   turnwise lock -w 30s -c 'cat a >>b' journal      wait for half a minute; a line for the shell`,
 	}
 	f := c.Flags()
@@ -28,6 +29,7 @@ func lockCommand(s *service) *cobra.Command {
 	f.BoolVarP(&exclusive, "exclusive", "x", false, "share it with nobody (as without it)")
 	f.BoolVarP(&exclusive, "exclusively", "e", false, "the same")
 	_ = f.MarkHidden("exclusively")
+	j.asks(f)
 	f.StringArrayVar(&j.with, "with", nil, "have this lock as well, all or none; may be given several times. Nobody waits in a circle")
 	f.StringArrayVar(&j.withShared, "with-shared", nil, "the same, and share it with others who do")
 	completeNames(s, c, "with", "with-shared")
@@ -52,7 +54,11 @@ func askForLock(r *request, shared bool) {
 		r.mode = "shared"
 	}
 	r.acquire = func(ctx context.Context, c *coord.Client, try bool) (turn, error) {
-		l := rwlock.New(c, r.name)
+		var opts []rwlock.Option
+		if r.ask != "" {
+			opts = append(opts, rwlock.Asking(r.ask))
+		}
+		l := rwlock.New(c, r.name, opts...)
 		switch {
 		case shared && try:
 			return l.TryRLock(ctx)

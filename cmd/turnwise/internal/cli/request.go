@@ -19,6 +19,7 @@ type request struct {
 	several    bool     // whoever holds may hold once more
 	acquire    func(ctx context.Context, c *coord.Client, try bool) (turn, error)
 
+	ask      string // what those ahead are asked while it waits; "": nothing
 	try      bool
 	wait     seconds
 	busyCode int
@@ -39,6 +40,11 @@ func (r *request) flags(f *pflag.FlagSet) {
 	f.StringVar(&r.trace, "trace", "", "append to this `file` who had the line, and when: for turnwise audit")
 }
 
+// asks adds the flag by which a wait asks those ahead to let go.
+func (r *request) asks(f *pflag.FlagSet) {
+	f.StringVar(&r.ask, "ask", "", "while it waits, ask those ahead to let go, with this `note`: they hear it if they listen (see turnwise ask)")
+}
+
 // check finds what no service can give.
 func (r *request) check() error {
 	names := r.names()
@@ -53,11 +59,15 @@ func (r *request) check() error {
 	switch {
 	case r.try && r.wait.Duration != 0:
 		return usage("-n and -w exclude each other")
+	case r.try && r.ask != "":
+		return usage("-n does not wait, so nobody hears --ask")
+	case r.ask != "" && len(names) > 1:
+		return usage("--ask is for one lock alone: write turnwise ask for each of them")
 	case r.busyCode < 0 || r.busyCode > 255:
 		return usage("-E %d: an exit code is from 0 to 255", r.busyCode)
 	case r.ttl.isZero():
 		return usage("--ttl 0: it must be positive")
 	}
 	r.try = r.try || r.wait.isZero()
-	return nil
+	return checkNote(r.ask)
 }

@@ -117,7 +117,7 @@ func (r *record) show(name string, most int, stuck func(coord.Node) bool, now ti
 			l.More++
 			continue
 		}
-		c := Contender{Holder: status.Of(n), Kind: n.Kind, Mode: status.Mode(n.Kind), Holds: n.Holds, Value: cut(asks.Value(n)), Rank: n.Rank, Asks: n.Asks}
+		c := Contender{Holder: status.Of(n), Kind: n.Kind, Mode: status.Mode(n.Kind), Holds: n.Holds, Value: cut(asks.Value(n)), Rank: n.Rank, Asks: asks.Note(n)}
 		c.Host, c.Label = cut(c.Host), cut(c.Label)
 		if at, ok := r.turns[n.Token]; ok && c.Turn == nil {
 			c.Turn = stamp(at)
