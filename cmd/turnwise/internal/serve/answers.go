@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
@@ -21,10 +22,12 @@ type answer struct {
 	Error   string `json:"error,omitempty"`
 }
 
-func reply(w http.ResponseWriter, code int, v any) {
+func reply(w http.ResponseWriter, code int, v any) { send(w, code, status.JSON(v)) }
+
+func send(w http.ResponseWriter, code int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	w.Write(status.JSON(v))
+	w.Write(text)
 }
 
 func refuse(w http.ResponseWriter, code int, why string) {
@@ -57,7 +60,23 @@ func (p *Page) health(w http.ResponseWriter, _ *http.Request) {
 func (p *Page) lines(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerFor)
 	defer cancel()
-	reply(w, http.StatusOK, p.survey.Fresh(ctx))
+	send(w, http.StatusOK, p.encoded.of(p.survey.Fresh(ctx)))
+}
+
+// encoded is the latest board as JSON: however many ask, it is encoded once.
+type encoded struct {
+	mu    sync.Mutex
+	board *lines.Board
+	text  []byte
+}
+
+func (e *encoded) of(b *lines.Board) []byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.board != b {
+		e.board, e.text = b, status.JSON(b)
+	}
+	return e.text
 }
 
 func (p *Page) line(w http.ResponseWriter, r *http.Request) {

@@ -37,6 +37,7 @@ type Page struct {
 
 	browsers atomic.Int64
 	events   events
+	encoded  encoded
 
 	mu     sync.Mutex
 	series map[string]bool // the lines that have series of their own

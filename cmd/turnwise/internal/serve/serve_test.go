@@ -188,6 +188,18 @@ func TestLinesAsJSON(t *testing.T) {
 	assert.Equal(t, 503, code)
 }
 
+// However many programs ask for all lines, a board is encoded once.
+func TestABoardIsEncodedOnce(t *testing.T) {
+	s := serve(t, "")
+	s.lock("a", "")
+	b := s.page.survey.Fresh(t.Context())
+	text := s.page.encoded.of(b)
+	assert.Same(t, &text[0], &s.page.encoded.of(b)[0])
+	other := *b
+	other.Lines = nil
+	assert.NotContains(t, string(s.page.encoded.of(&other)), `"a"`)
+}
+
 func TestItOnlyReads(t *testing.T) {
 	s := serve(t, "")
 	for _, path := range []string{"/", "/v1/lines", "/v1/check?line=a&token=1", "/v1/events", "/metrics", "/nothing"} {
