@@ -14,6 +14,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
@@ -153,4 +155,59 @@ func TestWhatFailsWhileAServiceFillsUpIsNotThere(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// The answer to a join is lost, and then there is no space, so the session cannot make sure that the join is not applied
+// later. Others do not wait for its node until there is space again, and nothing comes of it then.
+func TestALostJoinLetsOthersPassWhileThereIsNoSpace(t *testing.T) {
+	cluster := servers.Etcd(t)
+	root := direct(t, cluster)
+	alarm := func(action pb.AlarmRequest_AlarmAction) {
+		do := &pb.AlarmRequest{Action: action, Alarm: pb.AlarmType_NOSPACE, MemberID: 1}
+		if _, err := pb.NewMaintenanceClient(root.ActiveConnection()).Alarm(within(t, 10*time.Second), do); err != nil {
+			t.Error(err)
+		}
+	}
+	const line = "no space"
+	other := open(t, connectLink(t, cluster.Addrs()...))
+	var behind driver.Place
+	var ahead []driver.Node
+	for _, fate := range []string{"applied", "applied later"} {
+		var mu sync.Mutex
+		var later func()
+		lost := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if later != nil || !joinOf(line)(method, req) {
+				return invoke(ctx, method, req, reply, cc, opts...)
+			}
+			later = func() { _ = invoke(within(t, 10*time.Second), method, req, &pb.TxnResponse{}, cc) }
+			if fate == "applied" {
+				later()
+			}
+			behind, ahead = join(t, other, entry(line, "lock"))
+			alarm(pb.AlarmRequest_ACTIVATE)
+			return status.Error(codes.Unavailable, "test: the reply is lost")
+		}
+		l := connectLinkWith(t, clientv3.Config{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(lost)}}, cluster.Addrs()...)
+		s := open(t, l)
+		if _, _, err := s.Join(within(t, 20*time.Second), entry(line, "lock")); !errors.Is(err, rpctypes.ErrNoSpace) {
+			t.Errorf("%s: the join says %v", fate, err)
+		}
+		if _, err := turn(within(t, 20*time.Second), behind, ahead); err != nil {
+			t.Errorf("%s: who waits behind it is not let in: %v", fate, err)
+		}
+		leave(t, behind, true)
+		alarm(pb.AlarmRequest_DEACTIVATE)
+		later()
+		gone := func() bool { return len(stored(t, root, line)) == 0 }
+		for end := time.Now().Add(20 * time.Second); !gone() && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if !gone() {
+			t.Errorf("%s: a join that has failed leaves %v", fate, stored(t, root, line))
+		}
+		me, _ := join(t, s, entry(line, "lock"))
+		leave(t, me, true)
+	}
 }

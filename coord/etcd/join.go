@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -29,6 +30,7 @@ type place struct {
 	free    sync.Once // for when it is known to have gone
 
 	wasRemoved atomic.Bool // by somebody else, while the session lived
+	memoOpen   bool        // a memo's try had no answer, and may yet be applied; of the one Remember at a time
 
 	mu       sync.Mutex
 	node     driver.Node
@@ -119,7 +121,11 @@ func (j *joining) undo() {
 
 func (j *joining) takeBack(ctx context.Context) error {
 	if j.open {
-		if err := j.settle(ctx); err != nil {
+		err := j.settle(ctx)
+		if is(err, rpctypes.ErrNoSpace) {
+			return cmp.Or(j.takeForNow(ctx), err)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -128,6 +134,18 @@ func (j *joining) takeBack(ctx context.Context) error {
 		return nil
 	}
 	return j.depart(ctx)
+}
+
+// takeForNow takes the node away, if it is there, though the transaction may still be applied. A service without space makes
+// no node and moves no epoch, but it lets nodes leave, and others would wait for this one until there is space again.
+func (j *joining) takeForNow(ctx context.Context) error {
+	return j.d.retry(ctx, "take back a node", func(ctx context.Context) error {
+		got, err := j.d.get(ctx, j.key)
+		if err != nil || len(got.Kvs) == 0 || got.Kvs[0].GetLease() != int64(j.lease) {
+			return err
+		}
+		return j.leaving.try(ctx, departure{key: j.key, created: got.Kvs[0].GetCreateRevision()})
+	})
 }
 
 // attempt tries until the outcome is known. After an error there may still be a node that has to go.
