@@ -108,3 +108,30 @@ func TestARefusalAfterATryThatHadNoAnswerLeavesItOpen(t *testing.T) {
 	s.leave(me, true)
 	require.Eventually(t, func() bool { return len(s.stored(t, "a")) == 0 }, patience, 10*time.Millisecond)
 }
+
+// An operator's request is lost, and the writer becomes a reader, which moves its node, before the next try: the try finds no
+// node, and that one must not be taken for the one that the operator has removed.
+func TestWhatMovesWhileAnOperatorBreaksItIsRemoved(t *testing.T) {
+	s := play(t)
+	me, _ := s.join(s.another(), rules.Writer)
+	lost := false
+	s.proxies[0].OnRequest(func(r zkwire.Request) zkwire.Verdict {
+		if r.Op != zkwire.Delete || lost {
+			return zkwire.Pass
+		}
+		lost = true
+		if err := me.Amend(s.ctx, rules.Reader, nil); err != nil {
+			t.Error(err)
+		}
+		return zkwire.DropBeforeApply
+	})
+	operator := coord.NewClient(s.link.Driver)
+	line, err := operator.Line(s.ctx, "a")
+	require.NoError(t, err)
+	require.Len(t, line, 1)
+	require.NoError(t, operator.Break(s.ctx, line[0]))
+	require.True(t, lost)
+	require.Empty(t, s.stored(t, "a"), "it was said to be removed")
+	require.ErrorIs(t, me.Amend(s.ctx, rules.Reader, nil), driver.ErrRemoved)
+	s.leave(me, true)
+}

@@ -194,12 +194,18 @@ func (d *service) Remove(ctx context.Context, n driver.Node) error {
 		lost := false
 		err := s.insist(ctx, func(c *gozk.Conn) error {
 			err := c.Delete(n.ID, -1)
-			if lost && errors.Is(err, gozk.ErrNoNode) {
-				return nil // as far as we know, by the try that got no answer
-			}
 			lost = lost || passing(err)
 			return err
 		})
+		if lost && errors.Is(err, gozk.ErrNoNode) { // as far as we know, by the try that got no answer; or it has moved
+			l, look := s.freshChildren(ctx, path.Dir(n.ID))
+			switch {
+			case look != nil && !errors.Is(look, gozk.ErrNoNode):
+				err = look
+			case look != nil || !amendedIn(l.Names, path.Base(n.ID)):
+				err = nil
+			}
+		}
 		if errors.Is(err, gozk.ErrNoNode) {
 			err = driver.ErrRemoved
 		}

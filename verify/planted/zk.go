@@ -140,6 +140,8 @@ var zk = []Bug{
 	s.hangUp()`, `s.end(why)`, conformsZK("03", "abandoning leaves the nodes to the TTL")),
 	one("zk: nobody says which right is missing to look for a node of our own",
 		"coord/zk/look.go", `return ours, explainRefusal(err, "looking at", nodePath, "READ", "")`, `return ours, err`, hunt("zookeeper", "-sim.recipe=group")),
+	one("zk: what has moved between two tries is taken for removed",
+		"coord/zk/inspect.go", `look != nil || !amendedIn(`, `true || !amendedIn(`, testsZK("TestWhatMovesWhileAnOperatorBreaksItIsRemoved")),
 	one("zk: a memo is written whoever stands in the line",
 		"coord/zk/memo.go", `c.Multi(&gozk.CheckVersionRequest{Path: now, Version: -1}, s.service.writing(to, memo, there))`, `c.Multi(&gozk.CheckVersionRequest{Path: path.Dir(now), Version: -1}, s.service.writing(to, memo, there))`,
 		conformsZK("21", "not written once the node was removed")),
