@@ -115,6 +115,7 @@ var caughtBy = map[flaw][]string{
 	memosFold:           {"21 each line has its own"},
 	memoGoes:            {"21 it stays when the line is empty"},
 	memoAfterLeave:      {"21 given up, then left: not written any more"},
+	memoTryLate:         {"21 a try that is applied late undoes nothing"},
 	amendNotAsked:       {"13 of a node that was removed"},
 	claimsTTL:           {"19 a process that is not heard of", "03 a session that is not heard of ends", "07 nothing passes"},
 	claimsKernel:        {"19 a process that is killed", "19 a process that is not heard of", "03 a session that is not heard of ends", "07 nothing passes"},

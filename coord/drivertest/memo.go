@@ -15,6 +15,7 @@ var memos = []scenario{
 	{name: "not written once the node was removed", run: memoOfRemoved},
 	{name: "not written once the session has ended", run: memoOfExpired},
 	{name: "given up, then left: not written any more", run: memoGivenUp},
+	{name: "a try that is applied late undoes nothing", run: memoAppliedLate},
 }
 
 // remembers fails unless the line's memo is want.
@@ -155,6 +156,27 @@ func memoGivenUp(s *scene) {
 		}
 	}
 	s.forget(other, s.line)
+}
+
+// memoAppliedLate writes another memo after one whose first try had no answer.
+func memoAppliedLate(s *scene) {
+	sess, l := s.session()
+	s.needs("decide the fate of requests", l.Fate == nil)
+	for _, f := range []Fate{LostBefore, LostAfter, AppliedLate} {
+		for _, next := range []string{"next", ""} {
+			me, _ := s.join(sess)
+			s.remember(me, "as it was")
+			l.Fate(f)
+			s.remember(me, "first")
+			s.remembers(l, s.line, "first")
+			s.remember(me, next)
+			time.Sleep(2 * Late)
+			s.remembers(l, s.line, next)
+			s.leave(me, true)
+			s.remembers(l, s.line, next)
+		}
+	}
+	s.forget(l, s.line)
 }
 
 func (s *scene) memo(l *Link, line string) string {

@@ -68,6 +68,7 @@ const (
 	memosFold           flaw = "memos of lines that differ by case are one"
 	memoGoes            flaw = "a memo goes with the last node"
 	memoAfterLeave      flaw = "a memo that is given up is written later"
+	memoTryLate         flaw = "a memo whose try had no answer is written later"
 	dataCut             flaw = "data is cut at 60 KiB"
 
 	claimsTTL       flaw = "the strength says that a TTL ends a session, and only the kernel does"
@@ -542,6 +543,7 @@ type modelJoined struct {
 type modelPlace struct {
 	*modelLiveness
 	sight driver.Sight
+	calls atomic.Int64 // how often it has been asked to remember
 	mu    sync.Mutex
 	node  driver.Node
 }
@@ -831,7 +833,8 @@ func (p *modelPlace) Remember(ctx context.Context, memo []byte) error {
 	s, me := p.modelLiveness, p.Node()
 	ctx, cancel := s.in(ctx)
 	defer cancel()
-	stood, err := insist(ctx, s.d, Writing, len(memo), func() bool { return s.d.svc.remember(me, string(memo)) })
+	call := p.calls.Add(1)
+	stood, err := insist(ctx, s.d, Placing, len(memo), func() bool { return s.d.svc.remember(me, call, string(memo)) })
 	if err != nil && s.d.flaw == memoAfterLeave {
 		time.AfterFunc(Late, func() {
 			s.d.svc.mu.Lock()

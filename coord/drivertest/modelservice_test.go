@@ -25,7 +25,8 @@ type modelService struct {
 	lastID   int64
 	changes  uint64 // of lines
 	memos    map[string]string
-	quiet    time.Time // until then nobody gets a session
+	calls    map[string]int64 // by node, the latest one that has written a memo
+	quiet    time.Time        // until then nobody gets a session
 	links    []*FaultLink
 	stop     chan struct{}
 }
@@ -55,6 +56,7 @@ func newModelService(ttl time.Duration, nature driver.Strength, f flaw) *modelSe
 		lines:    map[string][]*modelNode{},
 		sessions: map[int64]*modelSession{},
 		memos:    map[string]string{},
+		calls:    map[string]int64{},
 		stop:     make(chan struct{}),
 	}
 	if nature.Death&driver.ByTTL != 0 {
@@ -231,8 +233,8 @@ func (svc *modelService) amend(me driver.Node) bool {
 	return true
 }
 
-// remember returns false if the node has gone.
-func (svc *modelService) remember(me driver.Node, memo string) bool {
+// remember returns false if the node has gone. Of a node's memos the latest stays, though an earlier call may come later.
+func (svc *modelService) remember(me driver.Node, call int64, memo string) bool {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()
 	if svc.findLocked(me.Line, me.ID) == nil && svc.flaw != memoOfTheGone {
@@ -242,6 +244,10 @@ func (svc *modelService) remember(me driver.Node, memo string) bool {
 	if svc.flaw == memosFold {
 		line = strings.ToLower(line)
 	}
+	if call < svc.calls[me.ID] && svc.flaw != memoTryLate {
+		return true
+	}
+	svc.calls[me.ID] = call
 	svc.memos[line] = memo
 	return true
 }
