@@ -30,6 +30,8 @@ var etcd = []Bug{
 		"coord/etcd/amend.go", `if is(err, rpctypes.ErrNoSpace) {`, `if is(err, rpctypes.ErrNoSpace) && p == nil {`, testsEtcd("TestADowngradeThatAFullServiceMadeIsMade")),
 	one("etcd: a service without space has put no node",
 		"coord/etcd/join.go", `case is(err, rpctypes.ErrNoSpace):`, `case is(err, rpctypes.ErrNoSpace) && j == nil:`, testsEtcd("TestAJoinThatAFullServiceMadeLeavesNothing")),
+	one("etcd: a lost join stays while there is no space",
+		"coord/etcd/join.go", `return cmp.Or(j.takeForNow(ctx), err)`, `return cmp.Or(error(nil), err)`, testsEtcd("TestALostJoinLetsOthersPassWhileThereIsNoSpace")),
 	one("etcd: news after a backup is taken for old",
 		"coord/etcd/first.go", `		v.since = min(v.since, int64(now.At)) // the service may have gone back
 `, ``, testsEtcd("TestNewsAfterABackupIsHeard")),
@@ -141,7 +143,11 @@ var etcd = []Bug{
 	one("etcd: a watcher of the whole line is told of the first node only",
 		"coord/etcd/first.go", `if most == 1 && len(seen.Nodes) == 1 {`, `if len(seen.Nodes) > 0 {`, conformsEtcd("17", "the whole line as it changes")),
 	one("etcd: a memo is written whoever stands in the line",
-		"coord/etcd/memo.go", `[]clientv3.Cmp{isIncarnation(p.key, p.created)}`, `nil`, conformsEtcd("21", "not written once the node was removed")),
+		"coord/etcd/memo.go", `[]clientv3.Cmp{isIncarnation(p.key, p.created), `, `[]clientv3.Cmp{`, conformsEtcd("21", "not written once the node was removed")),
+	one("etcd: a memo's try that is applied late undoes a later one",
+		"coord/etcd/memo.go", `"<", since+1)`, `"<", since+1<<40)`, conformsEtcd("21", "a try that is applied late undoes nothing")),
+	one("etcd: a memo's try that is applied late brings back a memo that was taken away",
+		"coord/etcd/memo.go", `memo == nil && p.memoOpen`, `memo == nil && p.memoOpen && false`, conformsEtcd("21", "a try that is applied late undoes nothing")),
 }
 
 // conformsEtcd runs a scenario of the conformance suite, below the number of its obligation.
