@@ -70,9 +70,16 @@ func (d *service) Memo(ctx context.Context, line string) ([]byte, error) {
 	return got.Kvs[0].Value, nil
 }
 
+// Forget takes away what it finds, so a try that is applied late takes away no memo that was written since.
 func (d *service) Forget(ctx context.Context, line string) error {
+	key := d.keys.memo(line)
 	return d.retry(ctx, "forget the memo of line "+line, func(ctx context.Context) error {
-		_, err := d.kv.Delete(ctx, d.keys.memo(line))
+		got, err := d.get(ctx, key, clientv3.WithKeysOnly())
+		if err != nil || len(got.Kvs) == 0 {
+			return err
+		}
+		_, err = d.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", got.Kvs[0].GetModRevision())},
+			[]clientv3.Op{clientv3.OpDelete(key)}, nil)
 		return err
 	})
 }

@@ -32,6 +32,8 @@ var etcd = []Bug{
 		"coord/etcd/join.go", `case is(err, rpctypes.ErrNoSpace):`, `case is(err, rpctypes.ErrNoSpace) && j == nil:`, testsEtcd("TestAJoinThatAFullServiceMadeLeavesNothing")),
 	one("etcd: a lost join stays while there is no space",
 		"coord/etcd/join.go", `return cmp.Or(j.takeForNow(ctx), err)`, `return cmp.Or(error(nil), err)`, testsEtcd("TestALostJoinLetsOthersPassWhileThereIsNoSpace")),
+	one("etcd: a memo is forgotten whenever it was written",
+		"coord/etcd/memo.go", `"=", got.Kvs[0].GetModRevision())`, `">", 0*got.Kvs[0].GetModRevision())`, testsEtcd("TestAForgetThatIsAppliedLateTakesNoLaterMemo")),
 	one("etcd: news after a backup is taken for old",
 		"coord/etcd/first.go", `		v.since = min(v.since, int64(now.At)) // the service may have gone back
 `, ``, testsEtcd("TestNewsAfterABackupIsHeard")),
