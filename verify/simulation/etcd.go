@@ -44,6 +44,8 @@ type etcd struct {
 	turns    map[string]int // by link: which member is next
 	owners   map[int64]string
 	refusing map[string]error // by link: the error that its next request gets
+	full     map[string]bool  // by link: its next request that puts something uses up the quota
+	alarm    time.Time        // until then no member puts anything
 	stranded map[string]int
 	pinned   map[string]pin // by link
 	underWay []*broken
@@ -58,7 +60,7 @@ type broken struct {
 
 // newEtcd makes a cluster. cfg says which members there are, and what stands in front of them.
 func newEtcd(network *scheduler, ttl time.Duration, cfg etcdcluster.Config, names etcddriver.Names) *etcd {
-	f := &etcd{network: network, ttl: ttl, names: names, turns: make(map[string]int), owners: make(map[int64]string), refusing: make(map[string]error),
+	f := &etcd{network: network, ttl: ttl, names: names, turns: make(map[string]int), owners: make(map[int64]string), refusing: make(map[string]error), full: make(map[string]bool),
 		stranded: make(map[string]int), pinned: make(map[string]pin), courses: make(map[string]int)}
 	cfg.Election, f.proxied = electsAfter, cfg.Proxied
 	f.cluster = etcdcluster.New(cfg)
@@ -307,6 +309,24 @@ func (f *etcd) call(link string, refusable, renews bool) etcdcluster.Call {
 	return to
 }
 
+// fills reports whether a request of a link uses up the quota.
+func (f *etcd) fills(link string, r proto.Message) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.full[link] || !etcdcluster.Puts(r) {
+		return false
+	}
+	delete(f.full, link)
+	return true
+}
+
+// alarms reports whether a request is refused for lack of space.
+func (f *etcd) alarms(r proto.Message) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Now().Before(f.alarm) && etcdcluster.Puts(r)
+}
+
 // next returns the member that the next request of a link goes to.
 func (f *etcd) next(link string) int {
 	f.mu.Lock()
@@ -344,7 +364,11 @@ func (f *etcd) Ask(ctx context.Context, link string, r proto.Message,
 	defer f.begin(link, hangUp)()
 	p := &parcel{link: link, what: f.tell(r), dir: toService, lose: hangUp}
 	p.arrive = func() {
-		arrive(f.call(link, true, false), func(said proto.Message, err error) {
+		to := f.call(link, true, false)
+		if to.Full = f.fills(link, r); to.Refuse == nil && f.alarms(r) {
+			to.Refuse = etcdcluster.Full
+		}
+		arrive(to, func(said proto.Message, err error) {
 			if granted, ok := said.(*pb.LeaseGrantResponse); ok && err == nil {
 				f.mu.Lock()
 				f.owners[granted.ID] = link

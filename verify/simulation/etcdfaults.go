@@ -48,6 +48,10 @@ var etcdKinds = []*Kind{
 	{name: "crowded", needs: request, breaks: refusedOnce(etcdcluster.Crowded)},
 	{name: "learner", needs: request, breaks: refusedOnce(etcdcluster.Learner)},
 	{name: "changed", needs: request, breaks: refusedOnce(etcdcluster.NewLeader)},
+	// The next request that puts something is applied, and answered as if it were not.
+	{name: "full", needs: request, breaks: (*script).fills},
+	// The answer to a request is lost, and from then on there is no space, for longer than a session lives.
+	{name: "nospace", needs: request, breaks: (*script).runsOut},
 	// A request arrives, its answer is lost, and something on the way sends it again.
 	{name: "resent", needs: func(_ *script, p parcel) bool { return p.mutely != nil }, breaks: func(_ *script, p parcel) { p.mutely() }},
 	// A request arrives, and once more right away.
@@ -128,6 +132,28 @@ func refusedOnce(with error) func(*script, parcel) {
 		s.etcd().refuse(p.link, with)
 		s.nap = scriptTTL * 3 / 5 // a watch that was refused is asked for again within a second
 	}
+}
+
+func (s *script) fills(p parcel) {
+	f := s.etcd()
+	f.mu.Lock()
+	f.full[p.link] = true
+	f.mu.Unlock()
+	s.mu.Lock()
+	s.fulls[p.link] = true
+	s.mu.Unlock()
+}
+
+func (s *script) runsOut(p parcel) {
+	s.loseAnswer(p)
+	f, end := s.etcd(), time.Now().Add(2*outlastsSessions)
+	f.mu.Lock()
+	f.alarm = end
+	f.mu.Unlock()
+	s.mu.Lock()
+	s.noSpace = true
+	s.mu.Unlock()
+	s.broken = later(s.broken, end)
 }
 
 func (s *script) compacts(parcel) { s.etcd().cluster.Compact() }

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/verify/simulation/zookeeper"
 )
@@ -73,6 +75,8 @@ type script struct {
 	broken  time.Time            // until then, what is late is not applied
 	cancels map[string]func()    // for each contender that asks
 	denials map[string]bool      // clients that may be told that they are denied
+	fulls   map[string]bool      // clients that may be told that there is no space
+	noSpace bool                 // all may be told so
 	rate    float64
 	burst   string   // a link on which what is told next arrives at once
 	steps   []parcel // those that have arrived
@@ -100,7 +104,7 @@ func RunScript(sc Script, trace func(string)) Outcome {
 	case Etcd:
 		w.replicas = 3
 	}
-	s := &script{world: w, faults: sc.Faults, due: make(map[string]time.Time), cancels: make(map[string]func()), denials: make(map[string]bool), rate: 1.06}
+	s := &script{world: w, faults: sc.Faults, due: make(map[string]time.Time), cancels: make(map[string]func()), denials: make(map[string]bool), fulls: make(map[string]bool), rate: 1.06}
 	for _, f := range sc.Faults {
 		if f.Kind.slowClock {
 			s.rate = 0.94
@@ -268,12 +272,15 @@ func (s *script) play(ctx context.Context, c *client, i int, p part) {
 	}
 }
 
-// mayRefuse reports whether a client may be told that it is denied.
-func (s *script) mayRefuse(c *client) bool {
+// mayRefuse returns whether a client may be told what it is told: that it is denied, or that there is no space.
+func (s *script) mayRefuse(c *client) func(error) bool {
 	s.mu.Lock()
-	denied := s.denials[c.name]
+	denied, full := s.denials[c.name], s.fulls[c.name] || s.noSpace
 	s.mu.Unlock()
-	return denied || s.lacksRights()
+	denied = denied || s.lacksRights()
+	return func(err error) bool {
+		return denied && errors.Is(err, coord.ErrDenied) || full && errors.Is(err, rpctypes.ErrNoSpace)
+	}
 }
 
 func (s *script) act(ctx context.Context, c *client, name string, a act) {
@@ -289,7 +296,7 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 	refused := s.mayRefuse(c)
 	switch {
 	case err == nil:
-	case refused && errors.Is(err, coord.ErrDenied):
+	case refused(err):
 		return
 	case a.try && errors.Is(err, coord.ErrBusy):
 		s.refused(name, line, asked, heard)
@@ -309,7 +316,7 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 		mine.amended = true
 		s.mu.Unlock()
 		err := a.inside(ctx, c, h)
-		denied := s.mayRefuse(c) && errors.Is(err, coord.ErrDenied)
+		denied := s.mayRefuse(c)(err)
 		s.mu.Lock()
 		if err != nil && h.Err() == nil && ctx.Err() == nil && !denied {
 			s.report("%s: what it does while it holds fails: %v", name, err)

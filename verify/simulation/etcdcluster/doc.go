@@ -29,8 +29,8 @@
 //     like one that was cut off.
 //   - Votes: whoever leads next knows all that was agreed on.
 //   - Disks. A member that loses what it has acknowledged is beyond what etcd promises; a backup that is put back is imitated.
-//   - The quota of a member, and its alarm. A member whose quota is used up applies what it has let in, and answers that with
-//     the same error as what it refuses: tests of the driver fill real members up.
+//   - The size of what a member keeps. A [Call] may say that a request uses up the quota: it is applied, and answered with the
+//     same error as what is refused from then on. Tests of the driver fill real members up.
 //   - Users and roles: a [Call] may be refused as they would refuse it. Rights are looked at when a request is applied, so a
 //     refusal is like any other answer.
 //   - Changes of members, and learners but for what they refuse; gRPC's choice among connections: a client has one, and the

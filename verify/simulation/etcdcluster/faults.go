@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
@@ -178,3 +179,21 @@ var (
 	Learner      = rpctypes.ErrGRPCNotSupportedForLearner
 	NewLeader    = rpctypes.ErrGRPCLeaderChanged
 )
+
+// Full is what a member says to a request that it has applied, when that has used up its quota.
+var Full = rpctypes.ErrGRPCNoSpace
+
+// Puts reports whether a request needs space.
+func Puts(r any) bool {
+	switch r := r.(type) {
+	case *pb.PutRequest, *pb.LeaseGrantRequest:
+		return true
+	case *pb.TxnRequest:
+		for _, op := range append(slices.Clip(r.Success), r.Failure...) {
+			if op.GetRequestPut() != nil {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -30,6 +30,7 @@ type Network interface {
 type Call struct {
 	Member int
 	Refuse error // nil: nobody refuses it
+	Full   bool  // what it puts uses up the quota: it is applied, and answered with ErrNoSpace
 }
 
 // Course carries the messages of a stream, in order in each direction.
@@ -113,7 +114,12 @@ func (s *Server) unary(ctx context.Context, r any, _ *grpc.UnaryServerInfo, _ gr
 			answer(nil, to.Refuse)
 			return
 		}
-		s.cluster.Ask(to.Member, request, needs, answer)
+		s.cluster.Ask(to.Member, request, needs, func(said proto.Message, err error) {
+			if to.Full && err == nil {
+				said, err = nil, Full
+			}
+			answer(said, err)
+		})
 	})
 }
 
