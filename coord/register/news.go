@@ -156,10 +156,13 @@ func (q *queue) next(n node) (is position) {
 			q.others++
 		}
 	}
-	// Nobody looks past one that tolerates nobody beside it, but perhaps those whose rule is not known.
-	is.last = len(q.gone) == 0 && lost == nil && !reader && !permits && (!q.unknown || q.told >= mostOthers)
+	is.last = lost == nil && !reader && !permits && q.isOver()
 	return is
 }
+
+// isOver reports whether nobody is told any more behind a node that tolerates nobody beside it: nobody looks past that, but perhaps
+// those whose rule is not known.
+func (q *queue) isOver() bool { return len(q.gone) == 0 && (!q.unknown || q.told >= mostOthers) }
 
 // isTold reports whether a node that may have waited for anybody is told that somebody has gone.
 func (q *queue) isTold(kind string) bool {
