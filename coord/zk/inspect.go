@@ -192,10 +192,10 @@ func (d *service) Remove(ctx context.Context, n driver.Node) error {
 			return struct{}{}, driver.ErrRemoved // that line never had such a node
 		}
 		lost := false
-		err := s.insist(ctx, func(c *gozk.Conn) error {
-			err := c.Delete(n.ID, -1)
+		_, err := persist(ctx, s, func() (struct{}, error) {
+			_, err := ask(ctx, s, func(c *gozk.Conn) (struct{}, error) { return struct{}{}, c.Delete(n.ID, -1) })
 			lost = lost || passing(err)
-			return err
+			return struct{}{}, err
 		})
 		if lost && errors.Is(err, gozk.ErrNoNode) { // as far as we know, by the try that got no answer; or it has moved
 			l, look := s.freshChildren(ctx, path.Dir(n.ID))

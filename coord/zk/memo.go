@@ -75,19 +75,21 @@ func (s *session) makeMemos(ctx context.Context) error {
 }
 
 func (d *service) Memo(ctx context.Context, line string) ([]byte, error) {
-	return withSession(ctx, d, func(s *session) (memo []byte, err error) {
+	return withSession(ctx, d, func(s *session) ([]byte, error) {
 		from := d.memo(line)
 		if err := s.vet(ctx, d.memos(), 0); errors.Is(err, gozk.ErrNoNode) {
 			return nil, nil
 		} else if err != nil {
 			return nil, err
 		}
-		err = s.insist(ctx, func(c *gozk.Conn) error {
-			_, err := c.Sync(from)
-			if err == nil {
-				memo, _, err = c.Get(from)
-			}
-			return err
+		memo, err := persist(ctx, s, func() ([]byte, error) {
+			return ask(ctx, s, func(c *gozk.Conn) ([]byte, error) {
+				if _, err := c.Sync(from); err != nil {
+					return nil, err
+				}
+				memo, _, err := c.Get(from)
+				return memo, err
+			})
 		})
 		if errors.Is(err, gozk.ErrNoNode) {
 			return nil, nil

@@ -100,7 +100,8 @@ func (s *session) named(err error) error {
 	return err
 }
 
-// insist repeats a request, which must be safe to repeat, until it has an answer that counts.
+// insist repeats a request, which must be safe to repeat, until it has an answer that counts. When ctx ends the request may go on,
+// so what it keeps may be looked at only after such an answer.
 func (s *session) insist(ctx context.Context, request func(*gozk.Conn) error) error {
 	_, err := persist(ctx, s, func() (struct{}, error) {
 		return ask(ctx, s, func(c *gozk.Conn) (struct{}, error) { return struct{}{}, request(c) })
