@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
@@ -60,23 +59,7 @@ func (p *Page) health(w http.ResponseWriter, _ *http.Request) {
 func (p *Page) lines(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerFor)
 	defer cancel()
-	send(w, http.StatusOK, p.encoded.of(p.survey.Fresh(ctx)))
-}
-
-// encoded is the latest board as JSON: however many ask, it is encoded once.
-type encoded struct {
-	mu    sync.Mutex
-	board *lines.Board
-	text  []byte
-}
-
-func (e *encoded) of(b *lines.Board) []byte {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.board != b {
-		e.board, e.text = b, status.JSON(b)
-	}
-	return e.text
+	send(w, http.StatusOK, p.texts.json(p.survey.Fresh(ctx)))
 }
 
 func (p *Page) line(w http.ResponseWriter, r *http.Request) {

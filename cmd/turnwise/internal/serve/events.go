@@ -12,10 +12,11 @@ import (
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 )
 
-// events are boards in the form in which browsers get them. However many browsers there are, each event is encoded once.
-type events struct {
+// texts are boards in the forms in which browsers and programs get them. However many there are, each text is encoded once.
+type texts struct {
 	mu    sync.Mutex
 	board *lines.Board
+	whole []byte                  // as JSON; nil: nobody has asked for that
 	since map[*lines.Board][]byte // the difference from boards that browsers have; nil: from nothing
 }
 
@@ -34,23 +35,45 @@ type change struct {
 	Circles *[]lines.Circle `json:"circles,omitempty"`
 }
 
-// event returns a board for a browser that has an earlier one, or none.
-func (e *events) event(board, has *lines.Board) []byte {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.board != board {
-		e.board, e.since = board, make(map[*lines.Board][]byte)
-	}
-	if e.since[has] == nil {
-		e.since[has] = write(board, has)
-	}
-	return e.since[has]
+// json returns a board for a program.
+func (t *texts) json(board *lines.Board) []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.encode(board)
 }
 
-func write(board, has *lines.Board) []byte {
-	if has == nil {
-		return frame("board", board)
+// event returns a board for a browser that has an earlier one, or none.
+func (t *texts) event(board, has *lines.Board) []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.turnTo(board)
+	if t.since[has] == nil {
+		if has == nil {
+			t.since[has] = frame("board", t.encode(board))
+		} else {
+			t.since[has] = frame("change", status.JSON(difference(board, has)))
+		}
 	}
+	return t.since[has]
+}
+
+// encode needs mu.
+func (t *texts) encode(board *lines.Board) []byte {
+	t.turnTo(board)
+	if t.whole == nil {
+		t.whole = status.JSON(board)
+	}
+	return t.whole
+}
+
+// turnTo needs mu.
+func (t *texts) turnTo(board *lines.Board) {
+	if t.board != board {
+		t.board, t.whole, t.since = board, nil, make(map[*lines.Board][]byte)
+	}
+}
+
+func difference(board, has *lines.Board) change {
 	c := change{Version: board.Version, Time: board.Time, State: board.State, AsOf: board.AsOf, Error: board.Error, More: board.More}
 	c.Lines, c.Gone = board.Changes(has)
 	if !slices.Equal(board.Owners, has.Owners) {
@@ -62,12 +85,12 @@ func write(board, has *lines.Board) []byte {
 	if !reflect.DeepEqual(board.Circles, has.Circles) {
 		c.Circles = &board.Circles
 	}
-	return frame("change", c)
+	return c
 }
 
-// frame returns an event as it goes over the wire.
-func frame(kind string, v any) []byte {
-	return fmt.Appendf(nil, "event: %s\ndata: %s\n", kind, status.JSON(v)) // which is one line
+// frame returns an event as it goes over the wire, of a line of JSON.
+func frame(kind string, line []byte) []byte {
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n", kind, line)
 }
 
 // listen sends board after board, always the newest.
@@ -89,7 +112,7 @@ func (p *Page) listen(w http.ResponseWriter, r *http.Request) {
 	for {
 		board, changed := p.survey.Board()
 		_ = conn.SetWriteDeadline(time.Now().Add(writeFor))
-		if _, err := w.Write(p.events.event(board, has)); err != nil || conn.Flush() != nil {
+		if _, err := w.Write(p.texts.event(board, has)); err != nil || conn.Flush() != nil {
 			return
 		}
 		has = board

@@ -36,8 +36,7 @@ type Page struct {
 	secret *[sha256.Size]byte // of the token that viewers must have; nil: none
 
 	browsers atomic.Int64
-	events   events
-	encoded  encoded
+	texts    texts
 
 	mu     sync.Mutex
 	series map[string]bool // the lines that have series of their own

@@ -193,11 +193,11 @@ func TestABoardIsEncodedOnce(t *testing.T) {
 	s := serve(t, "")
 	s.lock("a", "")
 	b := s.page.survey.Fresh(t.Context())
-	text := s.page.encoded.of(b)
-	assert.Same(t, &text[0], &s.page.encoded.of(b)[0])
+	text := s.page.texts.json(b)
+	assert.Same(t, &text[0], &s.page.texts.json(b)[0])
 	other := *b
 	other.Lines = nil
-	assert.NotContains(t, string(s.page.encoded.of(&other)), `"a"`)
+	assert.NotContains(t, string(s.page.texts.json(&other)), `"a"`)
 }
 
 func TestItOnlyReads(t *testing.T) {
