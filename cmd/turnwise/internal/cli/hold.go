@@ -52,7 +52,7 @@ hold is lost: ask 'turnwise check NAME --token $TURNWISE_TOKEN' before each step
 	f := c.Flags()
 	f.BoolVarP(&shared, "shared", "s", false, "share it with others who do")
 	h.flags(f)
-	h.asks(f)
+	h.askFlag(f)
 	f.StringVar(&h.label, "label", "hold", "what others see of this one beside host and process")
 	f.IntVar(&h.pid, "pid", 0, "until this `process` ends (default: the shell that evaluates the output)")
 	f.Var(&h.duration, "for", "for this time, whatever becomes of the one that has called")

@@ -29,7 +29,7 @@ func lockCommand(s *service) *cobra.Command {
 	f.BoolVarP(&exclusive, "exclusive", "x", false, "share it with nobody (as without it)")
 	f.BoolVarP(&exclusive, "exclusively", "e", false, "the same")
 	_ = f.MarkHidden("exclusively")
-	j.asks(f)
+	j.askFlag(f)
 	f.StringArrayVar(&j.with, "with", nil, "have this lock as well, all or none; may be given several times. Nobody waits in a circle")
 	f.StringArrayVar(&j.withShared, "with-shared", nil, "the same, and share it with others who do")
 	completeNames(s, c, "with", "with-shared")
@@ -54,11 +54,7 @@ func askForLock(r *request, shared bool) {
 		r.mode = "shared"
 	}
 	r.acquire = func(ctx context.Context, c *coord.Client, try bool) (turn, error) {
-		var opts []rwlock.Option
-		if r.ask != "" {
-			opts = append(opts, rwlock.Asking(r.ask))
-		}
-		l := rwlock.New(c, r.name, opts...)
+		l := rwlock.New(c, r.name, rwlock.Asking(r.ask))
 		switch {
 		case shared && try:
 			return l.TryRLock(ctx)

@@ -40,8 +40,8 @@ func (r *request) flags(f *pflag.FlagSet) {
 	f.StringVar(&r.trace, "trace", "", "append to this `file` who had the line, and when: for turnwise audit")
 }
 
-// asks adds the flag by which a wait asks those ahead to let go.
-func (r *request) asks(f *pflag.FlagSet) {
+// askFlag adds the flag by which a wait asks those ahead to let go.
+func (r *request) askFlag(f *pflag.FlagSet) {
 	f.StringVar(&r.ask, "ask", "", "while it waits, ask those ahead to let go, with this `note`: they hear it if they listen (see turnwise ask)")
 }
 

@@ -23,7 +23,7 @@ func semCommand(s *service) *cobra.Command {
 	}
 	c.Flags().Int64Var(&permits, "permits", 0, "how `many` there are")
 	c.Flags().Int64Var(&weight, "weight", 1, "how `many` the command takes")
-	j.asks(c.Flags())
+	j.askFlag(c.Flags())
 	completeNames(s, c)
 	j.commands(c, func() error {
 		switch {
@@ -34,11 +34,7 @@ func semCommand(s *service) *cobra.Command {
 		}
 		j.mode, j.several = "permits", true
 		j.acquire = func(ctx context.Context, c *coord.Client, try bool) (turn, error) {
-			var opts []semaphore.Option
-			if j.ask != "" {
-				opts = append(opts, semaphore.Asking(j.ask))
-			}
-			s := semaphore.New(c, j.name, permits, opts...)
+			s := semaphore.New(c, j.name, permits, semaphore.Asking(j.ask))
 			if try {
 				return s.TryAcquire(ctx, weight)
 			}
