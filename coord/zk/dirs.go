@@ -187,27 +187,29 @@ func (s *session) vetRoot(ctx context.Context) error {
 }
 
 func (s *session) vetOne(ctx context.Context, dir string, born int64) error {
-	var acl []gozk.ACL
-	var made int64
-	err := s.insist(ctx, func(c *gozk.Conn) error {
+	type rights struct {
+		acl  []gozk.ACL
+		made int64
+	}
+	has, err := fetch(ctx, s, func(c *gozk.Conn) (has rights, err error) {
 		all, stat, err := c.GetACL(dir)
 		if err == nil {
-			acl, made = all, stat.Czxid
+			has = rights{all, stat.Czxid}
 		}
-		return err
+		return has, err
 	})
 	switch {
-	case errors.Is(err, gozk.ErrNoNode), err == nil && born != 0 && born != made:
+	case errors.Is(err, gozk.ErrNoNode), err == nil && born != 0 && born != has.made:
 		return gozk.ErrNoNode // the directory in question has gone
 	case err != nil:
 		return explainRefusal(err, "looking at the rights of", dir, "READ", "")
 	}
-	for _, entry := range acl {
+	for _, entry := range has.acl {
 		if excess := s.service.excess(entry); excess != 0 {
 			return &openDir{dir, entry, excess}
 		}
 	}
-	s.vetted.add(dir, made)
+	s.vetted.add(dir, has.made)
 	return nil
 }
 

@@ -48,24 +48,20 @@ func (s *session) watchedChildren(ctx context.Context, dir string) (*wire.Listin
 }
 
 func (s *session) exists(ctx context.Context, nodePath string) (bool, error) {
-	return persist(ctx, s, func() (bool, error) {
-		return ask(ctx, s, func(c *gozk.Conn) (bool, error) {
-			there, _, err := c.Exists(nodePath)
-			if errors.Is(err, gozk.ErrNoAuth) { // ZooKeeper 3.9.2 and newer answer so for a node that is there (ZOOKEEPER-2590)
-				return true, nil
-			}
-			return there, err
-		})
+	return fetch(ctx, s, func(c *gozk.Conn) (bool, error) {
+		there, _, err := c.Exists(nodePath)
+		if errors.Is(err, gozk.ErrNoAuth) { // ZooKeeper 3.9.2 and newer answer so for a node that is there (ZOOKEEPER-2590)
+			return true, nil
+		}
+		return there, err
 	})
 }
 
 // owns reports whether a node is there and belongs to the session.
 func (s *session) owns(ctx context.Context, nodePath string) (bool, error) {
-	ours, err := persist(ctx, s, func() (bool, error) {
-		return ask(ctx, s, func(c *gozk.Conn) (bool, error) {
-			there, stat, err := c.Exists(nodePath)
-			return there && stat.EphemeralOwner == s.identity.Load().ID, err
-		})
+	ours, err := fetch(ctx, s, func(c *gozk.Conn) (bool, error) {
+		there, stat, err := c.Exists(nodePath)
+		return there && stat.EphemeralOwner == s.identity.Load().ID, err
 	})
 	return ours, explainRefusal(err, "looking at", nodePath, "READ", "")
 }

@@ -28,11 +28,9 @@ func (p *place) Remember(ctx context.Context, memo []byte) error {
 		if err != nil {
 			return err
 		}
-		stands := true
-		err = s.insist(ctx, func(c *gozk.Conn) error {
+		stands, err := fetch(ctx, s, func(c *gozk.Conn) (bool, error) {
 			answers, err := c.Multi(&gozk.CheckVersionRequest{Path: now, Version: -1}, s.service.writing(to, memo, there))
-			stands = len(answers) == 0 || answers[0].Error == nil
-			return err
+			return len(answers) == 0 || answers[0].Error == nil, err
 		})
 		switch {
 		case errors.Is(err, gozk.ErrNoNode) && !stands && latest:
@@ -82,14 +80,12 @@ func (d *service) Memo(ctx context.Context, line string) ([]byte, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		memo, err := persist(ctx, s, func() ([]byte, error) {
-			return ask(ctx, s, func(c *gozk.Conn) ([]byte, error) {
-				if _, err := c.Sync(from); err != nil {
-					return nil, err
-				}
-				memo, _, err := c.Get(from)
-				return memo, err
-			})
+		memo, err := fetch(ctx, s, func(c *gozk.Conn) ([]byte, error) {
+			if _, err := c.Sync(from); err != nil {
+				return nil, err
+			}
+			memo, _, err := c.Get(from)
+			return memo, err
 		})
 		if errors.Is(err, gozk.ErrNoNode) {
 			return nil, nil

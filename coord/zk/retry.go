@@ -100,13 +100,16 @@ func (s *session) named(err error) error {
 	return err
 }
 
-// insist repeats a request, which must be safe to repeat, until it has an answer that counts. When ctx ends the request may go on,
-// so what it keeps may be looked at only after such an answer.
+// insist repeats a request, which must be safe to repeat, until it has an answer that counts. When ctx ends the request may go
+// on, so it keeps nothing: what it finds out goes through fetch.
 func (s *session) insist(ctx context.Context, request func(*gozk.Conn) error) error {
-	_, err := persist(ctx, s, func() (struct{}, error) {
-		return ask(ctx, s, func(c *gozk.Conn) (struct{}, error) { return struct{}{}, request(c) })
-	})
+	_, err := fetch(ctx, s, func(c *gozk.Conn) (struct{}, error) { return struct{}{}, request(c) })
 	return err
+}
+
+// fetch is insist for a request that finds something out.
+func fetch[T any](ctx context.Context, s *session, request func(*gozk.Conn) (T, error)) (T, error) {
+	return persist(ctx, s, func() (T, error) { return ask(ctx, s, request) })
 }
 
 // persist repeats a call until it succeeds, or fails in a way that another try would not fix.
