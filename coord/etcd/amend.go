@@ -84,15 +84,21 @@ func (p *place) write(ctx context.Context, value string) (gone int64, err error)
 			p.modified = answer.Header.Revision
 			return 0, nil
 		}
-		kv := incarnation(answer.Responses[0], p.created)
-		if kv == nil {
-			return answer.Header.Revision, nil
-		}
-		p.modified = kv.GetModRevision()
-		if string(kv.GetValue()) == value {
-			return 0, nil // an earlier try was applied after all
+		if made, gone := p.stands(answer, value); made || gone > 0 { // an earlier try was applied after all, or never will be
+			return gone, nil
 		}
 	}
+}
+
+// stands takes in what was read at the key, and reports whether that is the value. If the node was no longer there, it returns
+// the revision at which it was not.
+func (p *place) stands(answer *clientv3.TxnResponse, value string) (made bool, gone int64) {
+	kv := incarnation(answer.Responses[0], p.created)
+	if kv == nil {
+		return false, answer.Header.Revision
+	}
+	p.modified = kv.GetModRevision()
+	return string(kv.GetValue()) == value, 0
 }
 
 // wasWritten settles whether a service that said that it had no space has put the value: see class. It also returns the
@@ -100,17 +106,10 @@ func (p *place) write(ctx context.Context, value string) (gone int64, err error)
 func (p *place) wasWritten(ctx context.Context, value string) (made bool, gone int64, err error) {
 	err = p.d.retry(ctx, "look what was amended", func(ctx context.Context) error {
 		answer, err := p.txn(ctx, nil, []clientv3.Op{clientv3.OpGet(p.key)}, nil)
-		if err != nil {
-			return err
+		if err == nil {
+			made, gone = p.stands(answer, value)
 		}
-		kv := incarnation(answer.Responses[0], p.created)
-		if kv == nil {
-			gone = answer.Header.Revision
-			return nil
-		}
-		p.modified = kv.GetModRevision()
-		made = string(kv.GetValue()) == value
-		return nil
+		return err
 	})
 	return made, gone, err
 }
