@@ -135,7 +135,7 @@ func (q *queue) next(n node) (is position) {
 		case permits:
 			is.woken, is.free = q.waitedForGone(kind), q.standing == 0
 		default:
-			is.woken, is.free = q.lastGone || q.isTold(kind), q.standing == 0
+			is.woken, is.free = q.lastGone || q.tells(kind), q.standing == 0
 		}
 	}
 	q.lastGone = lost != nil
@@ -164,8 +164,8 @@ func (q *queue) next(n node) (is position) {
 // those whose rule is not known.
 func (q *queue) isOver() bool { return len(q.gone) == 0 && (!q.unknown || q.told >= mostOthers) }
 
-// isTold reports whether a node that may have waited for anybody is told that somebody has gone.
-func (q *queue) isTold(kind string) bool {
+// tells reports whether a node that may have waited for anybody is told that somebody has gone, and counts those.
+func (q *queue) tells(kind string) bool {
 	if !q.anyGone || q.told >= mostOthers || rules.IsKnown(kind) {
 		return false
 	}

@@ -24,7 +24,7 @@ var register = []Bug{
 		"coord/register/news.go", `if g.why == removed {`, `if g.why == removed && false {`,
 		Tests{Module: ".", Package: "./coord/register/storetest", Run: "^TestDriverOnMemory$/^alone$/" + named("09 removal is noticed") + "/" + named("of a holder whose requests stall")}),
 	one("register: whoever waited for one that has gone has its turn",
-		"coord/register/news.go", `is.woken, is.free = q.lastGone || q.isTold(kind), q.standing == 0`, `is.woken, is.free = q.lastGone, true`, conformsRegister("12", "one in the middle gives up")),
+		"coord/register/news.go", `is.woken, is.free = q.lastGone || q.tells(kind), q.standing == 0`, `is.woken, is.free = q.lastGone, true`, conformsRegister("12", "one in the middle gives up")),
 	one("register: a reader's turn comes beside a writer",
 		"coord/register/news.go", `is.woken, is.free = q.otherGone, q.others == 0`, `is.woken, is.free = q.otherGone, q.otherGone`, testsRegister("TestNewsOfARandomLine")),
 	one("register: a writer that has become a reader wakes nobody",
