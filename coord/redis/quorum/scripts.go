@@ -17,18 +17,18 @@ local member = redis.call('GETRANGE', KEYS[4], 0, 60)
 if string.sub(member, 1, 18) .. string.sub(member, 54, 61) ~= 'v ' .. ARGV[2] then return 2 end
 `
 
+// isStrange is in each script that votes, for what somebody else has written to a register. Who finds such a thing does not vote
+// there, and returns 3: what it promised and accepted is not known any more, and certainly is not nothing.
+const isStrange = `
+local function strange(s) return not string.find(string.sub(s, 1, 80), '^' .. string.rep('%d', 80)) end
+`
+
 // newVote returns a script with KEYS: mark, index, register, the member key, the floor, and ARGV: memory, stamp, and what the
 // script says.
 //
 // The floor is a ballot. When a register that has gone is forgotten, it rises above all that was promised there. Nobody begins
 // such a register anew with less: another acceptor may not have forgotten it, and what it has would count for more.
-func newVote(text string) *server.Script { return server.NewGuarded(inTerm + text) }
-
-// isStrange is for what somebody else has written to a register. Who finds such a thing does not vote there: what it promised and
-// accepted is not known any more, and certainly is not nothing. The script returns 3.
-const isStrange = `
-local function strange(s) return not string.find(string.sub(s, 1, 80), '^' .. string.rep('%d', 80)) end
-`
+func newVote(text string) *server.Script { return server.NewGuarded(inTerm + isStrange + text) }
 
 const belowFloor = `
 local floor = redis.call('GET', KEYS[5])
@@ -40,7 +40,7 @@ var presentScript = newVote(`return {redis.call('GET', KEYS[5]) or ''}`)
 
 // ARGV: …, ballot. It promises to accept nothing below the ballot, and returns
 // {what it has accepted or nil, age}, or {the higher ballot that it has promised}.
-var prepareScript = newVote(isStrange + `
+var prepareScript = newVote(`
 local had = redis.call('GETRANGE', KEYS[3], 0, 79)
 if had == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if had == '' then ` + belowFloor + `
@@ -59,7 +59,7 @@ return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
 
 // ARGV: …, ballot, the next ballot, age in us, content, then channels and texts. It accepts, tells each text with the
 // memory before it, promises the next ballot, and returns 1, or {the higher ballot that it has promised}. Content that it had already keeps its age.
-var acceptScript = newVote(isStrange + `
+var acceptScript = newVote(`
 local s = redis.call('GETRANGE', KEYS[3], 0, 87)
 if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if s == '' then ` + belowFloor + `
@@ -78,7 +78,7 @@ return 1
 `)
 
 // It returns {what it has accepted or nil, age}.
-var lookScript = newVote(isStrange + `
+var lookScript = newVote(`
 local s = redis.call('GETRANGE', KEYS[3], 0, MOST + 32)
 if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if s == '' then return {false, 0} end
@@ -165,7 +165,7 @@ local function read(key)
 end
 local function gone(s)
   return #s == 96 and string.sub(s, 89, 96) == '\0\0\0\0\0\0\0\0' and string.sub(s, 17, 32) == string.sub(s, 49, 64)
-    and string.find(string.sub(s, 1, 80), '^%d+$') and string.sub(s, 1, 16) < '0100000000000000'
+    and not strange(s) and string.sub(s, 1, 16) < '0100000000000000'
     and tonumber(string.sub(s, 1, 16)) == tonumber(string.sub(s, 33, 48)) + 1 and now - tonumber(string.sub(s, 65, 80)) > tonumber(ARGV[4])
 end
 `
