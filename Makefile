@@ -1,6 +1,6 @@
 # What can be done with this repository. `make help` lists it.
 
-MODULES = . backend cmd/turnwise coord/etcd coord/mysql coord/nats coord/postgres coord/redis examples observe/prom verify/bench verify/browser verify/integration verify/simulation
+MODULES = . backend cmd/turnwise coord/etcd coord/mysql coord/nats coord/postgres coord/redis examples observe/otel observe/prom verify/bench verify/browser verify/integration verify/simulation
 GO_TEST = go test -race -p 1
 
 # What was built and vetted in one clone is not built and vetted again in the next. What is tested does not depend on the
@@ -64,7 +64,7 @@ lint-notice: # that NOTICE has the licences of what the tool contains
 .PHONY: test-modules
 test-modules: # the tests of every module, with the race detector, but not the benchmarks; what takes longest begins first
 	scripts/test.sh ./coord/etcd ./coord/zk ./coord/drivertest ./coord/redis ./coord/redis/quorum ./coord/register/... ./verify/integration/... ./coord/postgres \
-		./coord/etcd/... ./coord/mysql/... ./coord/nats/... ./coord/postgres/... ./coord/redis/... ./backend/... ./cmd/turnwise/... ./examples/... ./observe/prom/... ./verify/browser/... ./verify/simulation/... ./...
+		./coord/etcd/... ./coord/mysql/... ./coord/nats/... ./coord/postgres/... ./coord/redis/... ./backend/... ./cmd/turnwise/... ./examples/... ./observe/otel/... ./observe/prom/... ./verify/browser/... ./verify/simulation/... ./...
 
 .PHONY: test-model
 test-model: ## Walk every interleaving of the rules, try every fault at every step (not with the race detector: ten times as long)

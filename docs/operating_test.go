@@ -72,6 +72,18 @@ func TestWhatOperatingNamesIsThere(t *testing.T) {
 			t.Errorf("turnwise_client_%s is not in both", name)
 		}
 	}
+	traced, err := os.ReadFile("../observe/otel/otel.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"acquire mutex", "hold mutex", "turnwise.token"} {
+		if !strings.Contains(read(t, "operating.md"), "`"+name+"`") || !strings.Contains(string(traced), name) {
+			t.Errorf("%s is not in both", name)
+		}
+	}
+	if !strings.Contains(read(t, "operating.md"), "turnwise.client.hold.lost") || !strings.Contains(string(traced), "//	hold.lost") {
+		t.Error("turnwise.client.hold.lost is not in both")
+	}
 	source, err := os.ReadFile("../observe/slogobs/slogobs.go")
 	if err != nil {
 		t.Fatal(err)

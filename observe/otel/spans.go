@@ -1,0 +1,148 @@
+package otel
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/turnwise/turnwise/coord"
+)
+
+// spans are those of one client. It is told only afterwards that somebody has acquired, so an acquire's span begins when it ends, and
+// until then its events are kept.
+type spans struct {
+	tracer trace.Tracer
+	waits  map[string][]event // by the node's ID
+	moving map[call][]event   // of those that have lost their place and have no other yet
+	holds  map[turn]trace.Span
+}
+
+type event struct {
+	name  string
+	at    time.Time
+	about []attribute.KeyValue
+}
+
+const (
+	mostEvents = 100  // of one acquire
+	mostMoving = 1000 // a call may also end without a word before it has another place
+)
+
+// call is what all places of one call have in common.
+type call struct {
+	line, kind string
+	since      int64
+}
+
+func callOf(n coord.Node) call { return call{n.Line, n.Kind, n.Owner.Since.UnixNano()} }
+
+func newSpans(tracer trace.Tracer) spans {
+	return spans{tracer: tracer, waits: make(map[string][]event), moving: make(map[call][]event), holds: make(map[turn]trace.Span)}
+}
+
+func (s *spans) waiting(at time.Time, me coord.Node, ahead int) {
+	s.waits[me.ID] = also(s.take(me), event{"waiting", at, []attribute.KeyValue{aheadKey.Int(ahead)}})
+}
+
+func (s *spans) woken(at time.Time, me coord.Node) {
+	if events, ok := s.waits[me.ID]; ok {
+		s.waits[me.ID] = also(events, event{name: "woken", at: at})
+	}
+}
+
+func (s *spans) rejoining(at time.Time, lost coord.Node) {
+	events := also(s.take(lost), event{"rejoining", at, []attribute.KeyValue{tokenKey.Int64(int64(lost.Token))}})
+	for some := range s.moving {
+		if len(s.moving) < mostMoving {
+			break
+		}
+		delete(s.moving, some)
+	}
+	s.moving[callOf(lost)] = events
+}
+
+// take returns what has happened to a node, or to the one before it.
+func (s *spans) take(n coord.Node) []event {
+	events, ok := s.waits[n.ID]
+	if !ok {
+		events = s.moving[callOf(n)]
+		delete(s.moving, callOf(n))
+	}
+	delete(s.waits, n.ID)
+	return events
+}
+
+// also leaves out what is too much.
+func also(events []event, e event) []event {
+	if len(events) >= mostEvents {
+		return events
+	}
+	return append(events, e)
+}
+
+// acquired makes the span of a call that has its turn or gave up. Of a place that callers share, the events before the call are not
+// its own.
+func (s *spans) acquired(at time.Time, n coord.Node, waited time.Duration) (context.Context, trace.Span) {
+	began := at.Add(-waited)
+	ctx, span := s.tracer.Start(nowhere, "acquire "+recipe(n.Kind), trace.WithTimestamp(began), trace.WithAttributes(about(n)...))
+	for _, e := range s.take(n) {
+		if !e.at.Before(began) {
+			span.AddEvent(e.name, trace.WithTimestamp(e.at), trace.WithAttributes(e.about...))
+		}
+	}
+	return ctx, span
+}
+
+// gaveUp, like those that follow, returns the context of the span that it has ended.
+func (s *spans) gaveUp(at time.Time, me coord.Node, waited time.Duration, err error, why string) context.Context {
+	ctx, span := s.acquired(at, me, waited)
+	fail(span, err, why)
+	span.End(trace.WithTimestamp(at))
+	return ctx
+}
+
+func (s *spans) granted(at time.Time, me coord.Node, waited time.Duration) context.Context {
+	ctx, span := s.acquired(at, me, waited)
+	span.AddEvent("granted", trace.WithTimestamp(at))
+	span.End(trace.WithTimestamp(at))
+	_, s.holds[turnOf(me)] = s.tracer.Start(nowhere, "hold "+recipe(me.Kind), trace.WithTimestamp(at), trace.WithAttributes(about(me)...),
+		trace.WithLinks(trace.LinkFromContext(ctx)))
+	return ctx
+}
+
+func (s *spans) amended(at time.Time, me coord.Node) {
+	if span, ok := s.holds[turnOf(me)]; ok {
+		span.SetAttributes(about(me)...)
+		span.AddEvent("amended", trace.WithTimestamp(at), trace.WithAttributes(kindKey.String(coord.Printable(me.Kind))))
+	}
+}
+
+// ended is for a hold that was released, or is lost for a reason.
+func (s *spans) ended(at time.Time, t turn, err error, why string) context.Context {
+	span, ok := s.holds[t]
+	if !ok {
+		return nowhere
+	}
+	delete(s.holds, t)
+	if err != nil {
+		fail(span, err, why)
+	}
+	span.End(trace.WithTimestamp(at))
+	return trace.ContextWithSpan(nowhere, span)
+}
+
+func fail(span trace.Span, err error, why string) {
+	span.SetStatus(codes.Error, coord.Printable(err.Error()))
+	span.SetAttributes(whyKey.String(why))
+}
+
+// about is what a span says of a node. What comes from elsewhere is made fit to be shown, and to be sent.
+func about(n coord.Node) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		lineKey.String(coord.Printable(n.Line)), recipeKey.String(recipe(n.Kind)), kindKey.String(coord.Printable(n.Kind)),
+		tokenKey.Int64(int64(n.Token)),
+	}
+}
