@@ -64,6 +64,7 @@ type acquire struct {
 	try     bool            // it waits for nobody
 	noWait  bool            // and that only because maxWait leaves no time
 	user    context.Context // as the user gave it
+	tells   *teller         // of this call
 	outside *heldWithin     // what that descends from
 	since   time.Time
 
@@ -106,6 +107,9 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 			return nil, a.wrap(err)
 		}
 		return h, nil
+	}
+	if a.tells = a.observer; a.shared == nil { // otherwise nobody in particular calls
+		a.tells = a.observer.of(ctx)
 	}
 	var cancel context.CancelFunc
 	switch {
@@ -223,7 +227,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 				err = errPanicked
 			}
 			if a.waits {
-				a.observer.gaveUp(func() Node { return a.shown(place.Node()) }, time.Since(a.since), a.wrap(a.reason(ctx, err)))
+				a.tells.gaveUp(func() Node { return a.shown(place.Node()) }, time.Since(a.since), a.wrap(a.reason(ctx, err)))
 			}
 			a.leaveSoon(s, place)
 		}
@@ -242,7 +246,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	}
 	if errors.Is(err, driver.ErrSessionEnded) {
 		a.dropSession(s)
-		a.observer.rejoining(func() Node { return a.shown(place.Node()) })
+		a.tells.rejoining(func() Node { return a.shown(place.Node()) })
 	}
 	if err == nil && announced != "" {
 		go h.announce()
@@ -272,7 +276,7 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 			return nil, waited, driver.ErrBusy
 		case !waited:
 			a.waits = true
-			a.observer.waiting(node, len(ahead))
+			a.tells.waiting(node, len(ahead))
 			if a.onWait != nil {
 				a.onWait()
 			}
@@ -281,7 +285,7 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 		if ahead, err = place.Await(ctx, wait); err != nil {
 			return nil, waited, err
 		}
-		a.observer.woken(node)
+		a.tells.woken(node)
 	}
 }
 

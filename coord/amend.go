@@ -92,7 +92,7 @@ func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 			opened = h.openAs.Load() == nil
 			h.openAs.Store(&kind)
 			if opened {
-				h.acquired.client.observer.amended(at, h.Node)
+				h.acquired.tells.amended(at, h.Node)
 			}
 			h.downgrade(kind)
 		}
@@ -103,7 +103,7 @@ func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 		h.openAs.Store(nil)
 	case opened && errors.Is(err, driver.ErrUnchanged):
 		h.openAs.Store(nil)
-		h.acquired.client.observer.amended(time.Now(), h.Node) // it is what it was
+		h.acquired.tells.amended(time.Now(), h.Node) // it is what it was
 	case errors.Is(err, driver.ErrRemoved):
 		h.lose(lostRemoved)
 	case errors.Is(err, driver.ErrSessionEnded):

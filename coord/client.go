@@ -15,7 +15,7 @@ import (
 // It opens a session when one is needed, and another when that one is lost.
 type Client struct {
 	driver    driver.Driver
-	observer  teller
+	observer  *teller
 	namespace string // "" or with a slash at its end
 	owner     Owner
 	timeout   time.Duration // as given with WithRequestTimeout; zero: the driver's
@@ -80,7 +80,7 @@ func NewClient(d driver.Driver, opts ...Option) *Client {
 		panic("turnwise: NewClient needs a driver, and got nil")
 	}
 	host, _ := os.Hostname()
-	c := &Client{driver: d, owner: Owner{Host: host, PID: os.Getpid()}}
+	c := &Client{driver: d, owner: Owner{Host: host, PID: os.Getpid()}, observer: &teller{telling: new(telling)}}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.setUp(opts)
 	if err := c.checkStrength(d.Strength); err != nil {

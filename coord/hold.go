@@ -52,6 +52,7 @@ type Hold struct {
 // acquired is what a hold needs to know of the call that it came from.
 type acquired struct {
 	client *Client
+	tells  *teller
 	line   string
 	rule   Rule
 }
@@ -81,7 +82,7 @@ func (*closedHold) Unwrap() []error { return []error{ErrClosed, ErrLost} }
 var errBeside = errors.New("another hold has not ended")
 
 func newHold(a *acquire, s *session, place driver.Place, alone bool, grantedAs string) (*Hold, error) {
-	h := &Hold{acquired: &acquired{a.Client, a.line, a.rule}, session: s, place: place, since: time.Now(), alone: alone,
+	h := &Hold{acquired: &acquired{a.Client, a.tells, a.line, a.rule}, session: s, place: place, since: time.Now(), alone: alone,
 		joinedAs: a.entry.Kind, grantedAs: grantedAs, shared: a.shared, says: remarks{rank: a.says.rank}, changing: make(chan struct{}, 1), left: make(chan struct{})}
 	most := a.maxHold
 	if a.shared != nil { // it is for the turns
@@ -156,12 +157,12 @@ func (h *Hold) begin(a *acquire) {
 	if !h.isTold() {
 		return
 	}
-	a.observer.granted(h.since, h.Node, h.since.Sub(a.since))
+	a.tells.granted(h.since, h.Node, h.since.Sub(a.since))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.begun = true
 	if h.untold {
-		a.observer.lost(h.until, h.Node, *h.end.Load())
+		a.tells.lost(h.until, h.Node, *h.end.Load())
 	}
 }
 
@@ -253,7 +254,7 @@ func (h *Hold) takeOff() bool {
 	h.outer.forget(h)
 	if h.isTurn() {
 		if ends {
-			h.acquired.client.observer.released(called, h.Node, called.Sub(h.since))
+			h.acquired.tells.released(called, h.Node, called.Sub(h.since))
 		}
 		h.shared.pass(h)
 	}
@@ -310,7 +311,7 @@ func (h *Hold) finishAt(at time.Time, why error, lost bool) bool {
 	switch {
 	case !lost || !h.isTold():
 	case h.begun:
-		h.acquired.client.observer.lost(at, h.Node, why)
+		h.acquired.tells.lost(at, h.Node, why)
 	default:
 		h.untold = true
 	}
@@ -353,6 +354,6 @@ func (h *Hold) leave() {
 		}
 	}
 	if *h.end.Load() == ErrReleased && h.isTold() {
-		c.observer.released(h.until, h.Node, time.Since(h.since))
+		h.acquired.tells.released(h.until, h.Node, time.Since(h.since))
 	}
 }

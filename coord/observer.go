@@ -1,13 +1,15 @@
 package coord
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"time"
 )
 
 // Observer is told what a client does, for logs, metrics and traces (see package trace). Each hook may be nil.
 //
-// Hooks are called one after the other, in the order in which things happened, on a goroutine of their own. That is a
+// Hooks but Acquiring are called one after the other, in the order in which things happened, on a goroutine of their own. That is a
 // little after the fact, perhaps after the call in question has returned, so at says when it happened. Close and
 // Shutdown wait a moment for them. The end of a session is told after the losses that it caused, and before the next
 // session. A slow hook delays only what is told after it, so it keeps no hold alive; but what has not been told yet
@@ -16,6 +18,12 @@ import (
 // Nothing is told of a hold that is nested in another one: it is the same turn. Of callers who share a node (see Together),
 // Granted, Released and Lost are told of each turn, and the rest of the node, which has the number of no turn in its token.
 type Observer struct {
+	// Acquiring: Acquire or TryAcquire was called, for a turn of its own. This hook alone is called at once, with the call's context
+	// and on its goroutine. So it must return soon, and several calls may be in it at a time. The Observer that it returns, such as
+	// one that logs for a request, is told of this call and of its hold, each thing before the client's Observers are. Nil: none.
+	// It is told nothing of sessions, and of a node that callers share only Granted, Released and Lost of its own turn.
+	Acquiring func(ctx context.Context) *Observer
+
 	// SessionOpened: the client has a session, its first or another one.
 	SessionOpened func(at time.Time)
 
@@ -56,29 +64,50 @@ type Observer struct {
 // teller calls the hooks of observers. Its callers hand over their news and go on: the end of a hold waits for nobody.
 type teller struct {
 	to []*Observer // none of them nil
-
-	mu      sync.Mutex
-	news    []func()
-	telling bool // run is under way
+	*telling
 }
 
-func (t *teller) tell(f func()) {
+// telling is what is told, one thing after the other.
+type telling struct {
+	mu      sync.Mutex
+	news    []func()
+	running bool // run is under way
+}
+
+// of returns who tells of one call and of its hold: t itself, if nobody in particular wants to know.
+func (t *teller) of(ctx context.Context) *teller {
+	var own []*Observer
+	for _, o := range t.to {
+		if o.Acquiring == nil {
+			continue
+		}
+		if o := o.Acquiring(ctx); o != nil {
+			own = append(own, o)
+		}
+	}
+	if own == nil {
+		return t
+	}
+	return &teller{slices.Concat(own, t.to), t.telling}
+}
+
+func (t *telling) tell(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.news = append(t.news, f)
-	if !t.telling {
-		t.telling = true
+	if !t.running {
+		t.running = true
 		go t.run()
 	}
 }
 
 // run goes on until there is no more to tell.
-func (t *teller) run() {
+func (t *telling) run() {
 	for {
 		t.mu.Lock()
 		news := t.news
 		t.news = nil
-		t.telling = len(news) > 0
+		t.running = len(news) > 0
 		t.mu.Unlock()
 		if len(news) == 0 {
 			return

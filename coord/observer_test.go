@@ -3,6 +3,8 @@ package coord_test
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -237,4 +239,167 @@ func TestALossIsToldAfterTheGrant(t *testing.T) {
 		assert.Error(t, first.Release())
 		assert.Error(t, second.Release())
 	})
+}
+
+type callerKey struct{}
+
+// each notes what is told of a call whose context has a name, and of all calls.
+func each(notes *[]string) *coord.Observer {
+	of := func(who string) *coord.Observer {
+		note := func(what string) { *notes = append(*notes, who+" "+what) }
+		return &coord.Observer{
+			Waiting:   func(time.Time, coord.Node, int) { note("waiting") },
+			Woken:     func(time.Time, coord.Node) { note("woken") },
+			Rejoining: func(time.Time, coord.Node) { note("rejoining") },
+			GaveUp:    func(time.Time, coord.Node, time.Duration, error) { note("gave up") },
+			Granted:   func(time.Time, coord.Node, time.Duration) { note("granted") },
+			Amended:   func(time.Time, coord.Node) { note("amended") },
+			Released:  func(time.Time, coord.Node, time.Duration) { note("released") },
+			Lost:      func(time.Time, coord.Node, error) { note("lost") },
+		}
+	}
+	all := of("all")
+	all.Acquiring = func(ctx context.Context) *coord.Observer {
+		if who, ok := ctx.Value(callerKey{}).(string); ok {
+			return of(who)
+		}
+		return nil
+	}
+	return all
+}
+
+func as(t *testing.T, who string) context.Context {
+	return context.WithValue(t.Context(), callerKey{}, who)
+}
+
+func TestACallHasAnObserverOfItsOwn(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var notes []string
+		read := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			assert.Equal(t, want, notes)
+			notes = nil
+		}
+		c := s.Client(coord.WithObserver(each(&notes)))
+		other := enter(t, c)
+		read("all granted")
+		turn := coord.Chan(as(t, "I"), on(c))
+		read("I waiting", "all waiting")
+		s.Expire(c)
+		assert.Error(t, other.Release())
+		h := (<-turn).Hold
+		read("all lost", "I rejoining", "all rejoining", "I granted", "all granted")
+		require.NoError(t, h.Amend(t.Context(), "R", nil))
+		read("I amended", "all amended")
+
+		ctx, cancel := context.WithCancel(as(t, "you"))
+		turn = coord.Chan(ctx, on(c))
+		read("you waiting", "all waiting")
+		cancel()
+		require.Error(t, (<-turn).Err)
+		read("you gave up", "all gave up")
+		turn = coord.Chan(as(t, "she"), on(c))
+		synctest.Wait()
+		require.NoError(t, h.Release())
+		h = (<-turn).Hold
+		synctest.Wait()
+		assert.ElementsMatch(t, []string{"she waiting", "all waiting", "she woken", "all woken", "she granted", "all granted", "I released", "all released"}, notes)
+		notes = nil
+		s.Remove(h.Node())
+		<-h.Context().Done()
+		read("she lost", "all lost")
+		h, err := c.TryAcquire(as(t, "he"), "line", "lock", nil, exclusive)
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+		read("he granted", "all granted", "he released", "all released")
+	})
+}
+
+func TestOfASharedNodeACallHearsOfItsOwnTurn(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var notes []string
+		other := enter(t, s.Client())
+		c := s.Client(coord.WithObserver(each(&notes)))
+		var turns []<-chan coord.Result
+		for _, who := range []string{"I", "you"} {
+			turns = append(turns, coord.Chan(as(t, who), on(c, coord.Together(time.Second))))
+			synctest.Wait()
+		}
+		require.NoError(t, other.Release())
+		for _, turn := range turns {
+			require.NoError(t, bubble.Enters(t, turn).Release())
+		}
+		synctest.Wait()
+		assert.Equal(t, []string{"all waiting", "all woken", "I granted", "all granted", "I released", "all released",
+			"you granted", "all granted", "you released", "all released"}, notes)
+		time.Sleep(time.Minute)
+	})
+}
+
+// The hook is called where the call is made, before it has come to anything; of what is no turn of its own it is not called.
+func TestAcquiringIsCalledByTheCaller(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		calls := 0
+		c := s.Client(coord.WithObserver(&coord.Observer{Acquiring: func(context.Context) *coord.Observer { calls++; return nil }}))
+		s.Partition(c)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := c.Acquire(ctx, "line", "lock", nil, exclusive)
+		require.ErrorIs(t, err, coord.ErrUnavailable)
+		assert.Equal(t, 1, calls)
+	})
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		calls := 0
+		c := s.Client(coord.WithObserver(&coord.Observer{Acquiring: func(context.Context) *coord.Observer { calls++; return nil }}))
+		h := enter(t, c)
+		assert.Equal(t, 1, calls)
+		require.NoError(t, within(t, c, h.Context(), "lock").Release())
+		_, err := c.Acquire(h.Context(), "line", "lock", nil, exclusive)
+		require.ErrorIs(t, err, coord.ErrHeld)
+		require.NoError(t, h.Release())
+		assert.Equal(t, 1, calls)
+		h = (<-coord.Chan(t.Context(), on(c, coord.Together(time.Second)))).Hold
+		assert.Equal(t, 2, calls, "once, and not again for the node")
+		require.NoError(t, h.Release())
+		time.Sleep(time.Minute)
+	})
+}
+
+// Whoever has no such hook pays nothing for it.
+func TestAHoldThatNobodyObservesAllocatesNoMore(t *testing.T) {
+	of := [][]coord.Option{nil, {coord.WithObserver(&coord.Observer{})},
+		{coord.WithObserver(&coord.Observer{Acquiring: func(context.Context) *coord.Observer { return nil }})}}
+	costs := make([][]float64, len(of))
+	for range 11 { // what others do meanwhile is counted as well
+		for i, opts := range of {
+			costs[i] = append(costs[i], allocated(t, opts...))
+		}
+	}
+	var usual []float64
+	for _, some := range costs {
+		slices.Sort(some)
+		usual = append(usual, some[len(some)/2])
+	}
+	assert.InDelta(t, usual[0], usual[1], 0.5)
+	assert.InDelta(t, usual[0], usual[2], 0.5)
+}
+
+// allocated is how many objects a turn allocates on the average.
+func allocated(t *testing.T, opts ...coord.Option) float64 {
+	const turns = 500
+	s := mem.New()
+	defer s.Close()
+	c := s.Client(opts...)
+	var before, after runtime.MemStats
+	for i := range turns + 1 {
+		if i == 1 { // there is a session
+			runtime.ReadMemStats(&before)
+		}
+		h, err := c.Acquire(t.Context(), "line", "lock", nil, exclusive)
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+	}
+	runtime.ReadMemStats(&after)
+	return float64(after.Mallocs-before.Mallocs) / turns
 }

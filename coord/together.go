@@ -454,7 +454,11 @@ func (n *shared) note(f func()) {
 
 // turn returns the hold of the next turn of a node that is held.
 func (h *Hold) turn(a *acquire, n *shared) *Hold {
-	t := &Hold{acquired: h.acquired, session: h.session, outer: h, place: h.place, since: time.Now(), asks: h.kind(),
+	from := h.acquired
+	if a.tells != from.tells { // the call has observers of its own
+		from = &acquired{from.client, a.tells, from.line, from.rule}
+	}
+	t := &Hold{acquired: from, session: h.session, outer: h, place: h.place, since: time.Now(), asks: h.kind(),
 		shared: n, nth: n.turns}
 	t.start(t.heldInside(context.WithoutCancel(a.user), a.outside), a.maxHold)
 	h.keep(t, t.loseWithOuter)
