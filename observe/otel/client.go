@@ -67,6 +67,7 @@ func (t *Telemetry) Observer() *coord.Observer {
 		waits: make(map[string]series), holds: make(map[turn]held), sets: make(map[series]metric.MeasurementOption),
 	}
 	return &coord.Observer{
+		Acquiring: c.spans.acquiring,
 		SessionOpened: func(time.Time) {
 			c.opened.Add(nowhere, 1)
 			c.reached()

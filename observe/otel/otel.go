@@ -24,17 +24,22 @@
 // or other. There is no line unless [Lines] says what to write there: a program may have a million lines, and each value is a series
 // that somebody keeps. A hold that ended because of MaxHold is counted as lost with its session.
 //
-// Each acquire that had its turn, or gave up after it had to wait, is a span, from the call to its end, such as "acquire mutex". Its
-// events are waiting, with how many nodes were ahead, woken, rejoining and granted, a hundred of them at most. One that gave up has the
-// status Error. Each hold is a span from the grant to its release or loss, such as "hold mutex", with a link to the acquire's. A lost
-// one has the status Error with the reason, and ends when the line was surely held for the last time, which may be a while before the
-// loss was noticed. Both kinds have the attributes turnwise.line, with the whole name, turnwise.recipe, turnwise.kind and
-// turnwise.token. Like an Observer, they tell nothing of a hold that is nested in another one. Of callers who share a place (see
-// coord.Together) each has its own spans, and the first to be granted has the events of the place.
+// Each acquire that had its turn, or gave up after it had to wait, is a span, from the call to its end, such as "acquire mutex".
+// Its events are waiting, with how many nodes were ahead, woken, rejoining and granted, a hundred of them at most. One that gave up
+// has the status Error. Each hold is a span from the grant to its release or loss, such as "hold mutex", with a link to the
+// acquire's. A lost one has the status Error with the reason, and ends when the line was surely held for the last time, which may
+// be a while before the loss was noticed. One that is neither released nor lost when its client is closed ends then, with the
+// error.type closed, and is not counted as lost.
+//
+// Both have the attributes turnwise.line, with the whole name, turnwise.recipe, turnwise.kind and turnwise.token. If there is a
+// span in the context that was given to the call, it is the parent of both. Like an Observer, they tell nothing of a hold that is
+// nested in another one. Of callers who share a place (see coord.Together) each has its own spans, and the first to be granted has
+// the events of the place. A call that ends while it has no place has no span: because it has not reached the service, or has lost
+// its place with its session and not come to another one.
 //
 // Spans end, and numbers are recorded, on the goroutine on which a client tells its observers. If a span processor or an exporter
-// that works there is slow, it delays only what is told later, which takes memory meanwhile, and no hold. If one panics, or the function given to
-// [Lines] does, nobody recovers: the program ends.
+// that works there is slow, it delays only what is told later, which takes memory meanwhile, and no hold. If one panics, or the
+// function given to [Lines] does, nobody recovers: the program ends.
 package otel
 
 import (

@@ -15,8 +15,9 @@ import (
 // until then its events are kept.
 type spans struct {
 	tracer trace.Tracer
-	waits  map[string][]event // by the node's ID
-	moving map[call][]event   // of those that have lost their place and have no other yet
+	waits  map[string][]event       // by the node's ID
+	moving map[call][]event         // of those that have lost their place and have no other yet
+	within map[turn]context.Context // of those whose callers have a span, from what they are told to what we are told, at once
 	holds  map[turn]trace.Span
 }
 
@@ -40,7 +41,30 @@ type call struct {
 func callOf(n coord.Node) call { return call{n.Line, n.Kind, n.Owner.Since.UnixNano()} }
 
 func newSpans(tracer trace.Tracer) spans {
-	return spans{tracer: tracer, waits: make(map[string][]event), moving: make(map[call][]event), holds: make(map[turn]trace.Span)}
+	return spans{tracer: tracer, waits: make(map[string][]event), moving: make(map[call][]event),
+		within: make(map[turn]context.Context), holds: make(map[turn]trace.Span)}
+}
+
+// acquiring is called by whoever acquires, several at once perhaps. If its context has a span, that will be the parent.
+func (s *spans) acquiring(ctx context.Context) *coord.Observer {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	return &coord.Observer{ // which is told just before that of the client
+		Granted: func(_ time.Time, me coord.Node, _ time.Duration) { s.within[turnOf(me)] = ctx },
+		GaveUp:  func(_ time.Time, me coord.Node, _ time.Duration, _ error) { s.within[turnOf(me)] = ctx },
+	}
+}
+
+// parent returns the context in which a call's spans begin.
+func (s *spans) parent(t turn) context.Context {
+	ctx, ok := s.within[t]
+	if !ok {
+		return nowhere
+	}
+	delete(s.within, t)
+	return ctx
 }
 
 func (s *spans) waiting(at time.Time, me coord.Node, ahead int) {
@@ -85,9 +109,9 @@ func also(events []event, e event) []event {
 
 // acquired makes the span of a call that has its turn or gave up. Of a place that callers share, the events before the call are not
 // its own.
-func (s *spans) acquired(at time.Time, n coord.Node, waited time.Duration) (context.Context, trace.Span) {
+func (s *spans) acquired(parent context.Context, at time.Time, n coord.Node, waited time.Duration) (context.Context, trace.Span) {
 	began := at.Add(-waited)
-	ctx, span := s.tracer.Start(nowhere, "acquire "+recipe(n.Kind), trace.WithTimestamp(began), trace.WithAttributes(about(n)...))
+	ctx, span := s.tracer.Start(parent, "acquire "+recipe(n.Kind), trace.WithTimestamp(began), trace.WithAttributes(about(n)...))
 	for _, e := range s.take(n) {
 		if !e.at.Before(began) {
 			span.AddEvent(e.name, trace.WithTimestamp(e.at), trace.WithAttributes(e.about...))
@@ -98,17 +122,18 @@ func (s *spans) acquired(at time.Time, n coord.Node, waited time.Duration) (cont
 
 // gaveUp, like those that follow, returns the context of the span that it has ended.
 func (s *spans) gaveUp(at time.Time, me coord.Node, waited time.Duration, err error, why string) context.Context {
-	ctx, span := s.acquired(at, me, waited)
+	ctx, span := s.acquired(s.parent(turnOf(me)), at, me, waited)
 	fail(span, err, why)
 	span.End(trace.WithTimestamp(at))
 	return ctx
 }
 
 func (s *spans) granted(at time.Time, me coord.Node, waited time.Duration) context.Context {
-	ctx, span := s.acquired(at, me, waited)
+	parent := s.parent(turnOf(me))
+	ctx, span := s.acquired(parent, at, me, waited)
 	span.AddEvent("granted", trace.WithTimestamp(at))
 	span.End(trace.WithTimestamp(at))
-	_, s.holds[turnOf(me)] = s.tracer.Start(nowhere, "hold "+recipe(me.Kind), trace.WithTimestamp(at), trace.WithAttributes(about(me)...),
+	_, s.holds[turnOf(me)] = s.tracer.Start(parent, "hold "+recipe(me.Kind), trace.WithTimestamp(at), trace.WithAttributes(about(me)...),
 		trace.WithLinks(trace.LinkFromContext(ctx)))
 	return ctx
 }

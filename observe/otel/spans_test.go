@@ -2,6 +2,7 @@ package otel_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/mem"
@@ -415,6 +417,77 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		}
 		assert.Equal(t, 1000, kept)
 	})
+}
+
+// Both are in the trace of whoever called, each time in his own.
+func TestTheSpanOfTheCallerIsTheParent(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		w := watch(t)
+		callers := trace.NewTracerProvider().Tracer("callers")
+		c := s.Client(w.option())
+		m := mutex.New(c, "a", mutex.Together(time.Minute))
+		busy, err := mutex.New(s.Client(), "a").Lock(t.Context())
+		require.NoError(t, err)
+		var parents []oteltrace.SpanContext
+		var next []<-chan coord.Result
+		for range 3 {
+			ctx, span := callers.Start(t.Context(), "request")
+			parents = append(parents, span.SpanContext())
+			next = append(next, m.LockChan(ctx))
+			synctest.Wait()
+			span.End()
+		}
+		require.NoError(t, busy.Release())
+		for _, n := range next {
+			require.NoError(t, bubble.Enters(t, n).Release())
+		}
+		acquires, holds := w.ended("acquire mutex"), w.ended("hold mutex")
+		require.Len(t, acquires, 3)
+		require.Len(t, holds, 3)
+		for i, parent := range parents {
+			assert.True(t, acquires[i].Parent().Equal(parent))
+			assert.True(t, holds[i].Parent().Equal(parent))
+			links(t, holds[i], acquires[i])
+		}
+		time.Sleep(time.Minute)
+
+		ctx, span := callers.Start(t.Context(), "request")
+		h, err := mutex.New(c, "b").Lock(t.Context())
+		require.NoError(t, err)
+		_, err = mutex.New(c, "b", mutex.MaxWait(time.Second)).Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, h.Release())
+		acquires, holds = w.ended("acquire mutex")[3:], w.ended("hold mutex")[3:]
+		assert.False(t, acquires[0].Parent().IsValid(), "it had no span")
+		assert.False(t, holds[0].Parent().IsValid())
+		assert.True(t, acquires[1].Parent().Equal(span.SpanContext()), "which gave up")
+		assert.Zero(t, w.open())
+	})
+}
+
+// A context may have a whole request in it.
+func TestNothingIsKeptOfACallThatIsOver(t *testing.T) {
+	s := mem.New()
+	defer s.Close()
+	c := s.Client(watch(t).option())
+	forgotten := make(chan struct{})
+	func() {
+		request := make([]byte, 1<<20)
+		runtime.AddCleanup(&request[0], func(forgotten chan struct{}) { close(forgotten) }, forgotten)
+		ctx, _ := trace.NewTracerProvider().Tracer("callers").Start(t.Context(), "request")
+		h, err := mutex.New(c, "a").Lock(context.WithValue(ctx, watched{}, request))
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+	}()
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		select {
+		case <-forgotten:
+			return true
+		default:
+			return false
+		}
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // An exporter of metrics can lead from a long wait to its span.
