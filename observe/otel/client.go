@@ -85,8 +85,8 @@ func (t *Telemetry) Observer() *coord.Observer {
 			c.waiting.Add(nowhere, 1, c.of(in))
 		},
 		Woken: func(at time.Time, me coord.Node) { c.spans.woken(at, me) },
-		Rejoining: func(at time.Time, lost coord.Node) {
-			c.spans.rejoining(at, lost)
+		Rejoining: func(_ time.Time, lost coord.Node) {
+			c.spans.take(lost)
 			c.waitEnds(lost)
 		},
 		GaveUp: func(at time.Time, me coord.Node, waited time.Duration, err error) {

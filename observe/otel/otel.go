@@ -25,7 +25,7 @@
 // that somebody keeps. A hold that ended because of MaxHold is counted as lost with its session.
 //
 // Each acquire that had its turn, or gave up after it had to wait, is a span, from the call to its end, such as "acquire mutex".
-// Its events are waiting, with how many nodes were ahead, woken, rejoining and granted, a hundred of them at most. One that gave up
+// Its events are waiting, with how many nodes were ahead, woken, rejoining and granted, some hundred of them at most. One that gave up
 // has the status Error. Each hold is a span from the grant to its release or loss, such as "hold mutex", with a link to the
 // acquire's. A lost one has the status Error with the reason, and ends when the line was surely held for the last time, which may
 // be a while before the loss was noticed. One that is neither released nor lost when its client is closed ends then, with the

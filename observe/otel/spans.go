@@ -16,8 +16,7 @@ import (
 type spans struct {
 	tracer trace.Tracer
 	waits  map[string][]event       // by the node's ID
-	moving map[call][]event         // of those that have lost their place and have no other yet
-	within map[turn]context.Context // of those whose callers have a span, from what they are told to what we are told, at once
+	within map[turn]context.Context // of calls, from what they are told to what their client is told, at once
 	holds  map[turn]trace.Span
 }
 
@@ -27,37 +26,39 @@ type event struct {
 	about []attribute.KeyValue
 }
 
-const (
-	mostEvents = 100  // of one acquire
-	mostMoving = 1000 // a call may also end without a word before it has another place
-)
-
-// call is what all places of one call have in common.
-type call struct {
-	line, kind string
-	since      int64
-}
-
-func callOf(n coord.Node) call { return call{n.Line, n.Kind, n.Owner.Since.UnixNano()} }
+// mostEvents is how many one acquire has. A waiter may be woken for days.
+const mostEvents = 100
 
 func newSpans(tracer trace.Tracer) spans {
-	return spans{tracer: tracer, waits: make(map[string][]event), moving: make(map[call][]event),
-		within: make(map[turn]context.Context), holds: make(map[turn]trace.Span)}
+	return spans{tracer: tracer, waits: make(map[string][]event), within: make(map[turn]context.Context), holds: make(map[turn]trace.Span)}
 }
 
-// acquiring is called by whoever acquires, several at once perhaps. If its context has a span, that will be the parent.
+// acquiring is called by whoever acquires, several at once perhaps. What it returns is told, just before the client, what only the call
+// knows: in which context its spans begin, and which places it has lost. If it ends without a word, nothing of it is kept.
 func (s *spans) acquiring(ctx context.Context) *coord.Observer {
-	if !trace.SpanContextFromContext(ctx).IsValid() {
-		return nil
-	}
 	ctx = context.WithoutCancel(ctx)
-	return &coord.Observer{ // which is told just before that of the client
-		Granted: func(_ time.Time, me coord.Node, _ time.Duration) { s.within[turnOf(me)] = ctx },
-		GaveUp:  func(_ time.Time, me coord.Node, _ time.Duration, _ error) { s.within[turnOf(me)] = ctx },
+	var before []event // at places that it has lost
+	stands := func(me coord.Node) {
+		if before != nil {
+			s.waits[me.ID], before = before, nil
+		}
+	}
+	ends := func(me coord.Node) {
+		stands(me)
+		s.within[turnOf(me)] = ctx
+	}
+	return &coord.Observer{
+		Waiting: func(_ time.Time, me coord.Node, _ int) { stands(me) },
+		Rejoining: func(at time.Time, lost coord.Node) {
+			stands(lost)
+			before = also(s.take(lost), event{"rejoining", at, []attribute.KeyValue{tokenKey.Int64(int64(lost.Token))}})
+		},
+		GaveUp:  func(_ time.Time, me coord.Node, _ time.Duration, _ error) { ends(me) },
+		Granted: func(_ time.Time, me coord.Node, _ time.Duration) { ends(me) },
 	}
 }
 
-// parent returns the context in which a call's spans begin.
+// parent returns the context in which a call's spans begin. A place that callers share belongs to none of them.
 func (s *spans) parent(t turn) context.Context {
 	ctx, ok := s.within[t]
 	if !ok {
@@ -68,33 +69,16 @@ func (s *spans) parent(t turn) context.Context {
 }
 
 func (s *spans) waiting(at time.Time, me coord.Node, ahead int) {
-	s.waits[me.ID] = also(s.take(me), event{"waiting", at, []attribute.KeyValue{aheadKey.Int(ahead)}})
+	s.waits[me.ID] = also(s.waits[me.ID], event{"waiting", at, []attribute.KeyValue{aheadKey.Int(ahead)}})
 }
 
 func (s *spans) woken(at time.Time, me coord.Node) {
-	if events, ok := s.waits[me.ID]; ok {
-		s.waits[me.ID] = also(events, event{name: "woken", at: at})
-	}
+	s.waits[me.ID] = also(s.waits[me.ID], event{name: "woken", at: at})
 }
 
-func (s *spans) rejoining(at time.Time, lost coord.Node) {
-	events := also(s.take(lost), event{"rejoining", at, []attribute.KeyValue{tokenKey.Int64(int64(lost.Token))}})
-	for some := range s.moving {
-		if len(s.moving) < mostMoving {
-			break
-		}
-		delete(s.moving, some)
-	}
-	s.moving[callOf(lost)] = events
-}
-
-// take returns what has happened to a node, or to the one before it.
+// take returns what has happened to a node.
 func (s *spans) take(n coord.Node) []event {
-	events, ok := s.waits[n.ID]
-	if !ok {
-		events = s.moving[callOf(n)]
-		delete(s.moving, callOf(n))
-	}
+	events := s.waits[n.ID]
 	delete(s.waits, n.ID)
 	return events
 }
