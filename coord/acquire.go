@@ -28,8 +28,9 @@ func MaxWait(d time.Duration) AcquireOption { return func(a *acquire) { a.maxWai
 
 const forever time.Duration = math.MaxInt64
 
-// MaxHold bounds how long the hold lasts. When that time is over it ends by itself, with an error that is ErrLost, and the line is
-// given back. Whoever works under it knows beforehand: its Context has that deadline. Zero or less changes nothing.
+// MaxHold bounds how long the hold lasts. When that time is over it ends by itself, with an error that is ErrLost and
+// context.DeadlineExceeded, and the line is given back. Whoever works under it knows beforehand: its Context has that deadline.
+// Zero or less changes nothing.
 func MaxHold(d time.Duration) AcquireOption { return func(a *acquire) { a.maxHold = d } }
 
 // Anew joins the line even if the caller already holds it. It is for recipes that have room for several holders.

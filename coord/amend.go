@@ -105,9 +105,9 @@ func (h *Hold) amend(ctx context.Context, kind string, data []byte) error {
 		h.openAs.Store(nil)
 		h.acquired.tells.amended(time.Now(), h.Node) // it is what it was
 	case errors.Is(err, driver.ErrRemoved):
-		h.lose(lostRemoved)
+		h.finish(lostRemoved)
 	case errors.Is(err, driver.ErrSessionEnded):
-		h.lose(h.session.lost())
+		h.finish(h.session.lost())
 	}
 	if h.end.Load() == nil && h.timer != nil {
 		h.timer.Reset(watchAfter)

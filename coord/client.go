@@ -159,7 +159,7 @@ func (c *Client) finish(ctx context.Context, op string) error {
 		}
 		c.mu.Unlock()
 		for _, h := range holds {
-			h.finish(&closedHold{}, false)
+			h.finish(&closedHold{})
 		}
 		go c.finishNow(e, s, len(holds) > 0)
 	} else {

@@ -61,7 +61,7 @@ type acquired struct {
 var (
 	lostDeadline = fmt.Errorf("%w: the service was not heard from in time", ErrLost)
 	lostSession  = fmt.Errorf("%w: the session has ended", ErrLost)
-	lostOverdue  = fmt.Errorf("%w: it has lasted for as long as MaxHold allows", ErrLost)
+	lostOverdue  = error(&overdueHold{})
 	lostNode     = fmt.Errorf("%w: the node has gone, and perhaps the session with it", ErrLost)
 	lostRemoved  = error(&removedHold{})
 )
@@ -71,6 +71,14 @@ type removedHold struct{}
 
 func (*removedHold) Error() string   { return ErrLost.Error() + ": the node was removed" }
 func (*removedHold) Unwrap() []error { return []error{ErrLost, ErrRemoved} }
+
+// overdueHold is the end of a hold that may not last longer.
+type overdueHold struct{}
+
+func (*overdueHold) Error() string {
+	return ErrLost.Error() + ": it has lasted for as long as MaxHold allows"
+}
+func (*overdueHold) Unwrap() []error { return []error{ErrLost, context.DeadlineExceeded} }
 
 // closedHold is the end of a hold whose client was closed: that is a loss as well.
 type closedHold struct{}
@@ -100,7 +108,7 @@ func newHold(a *acquire, s *session, place driver.Place, alone bool, grantedAs s
 		err = errBeside
 	}
 	if err != nil {
-		h.finish(err, false)
+		h.finish(err)
 		return nil, err
 	}
 	h.begin(a)
@@ -206,12 +214,12 @@ func (h *Hold) Err() error {
 				h.loseWithOuter(why)
 			}
 		case h.session.ended():
-			h.lose(h.session.lost())
+			h.finish(h.session.lost())
 		case !h.session.alive():
-			h.lose(lostDeadline)
+			h.finish(lostDeadline)
 		}
 		if !h.overdue.IsZero() && !time.Now().Before(h.overdue) {
-			h.lose(lostOverdue)
+			h.finish(lostOverdue)
 		}
 	}
 	if err := h.end.Load(); err != nil {
@@ -247,7 +255,7 @@ func (h *Hold) Release() error {
 func (h *Hold) takeOff() bool {
 	called := time.Now()
 	h.Err() // what has passed makes it lost, noticed or not
-	ends := h.finishAt(called, ErrReleased, false)
+	ends := h.finishAt(called, ErrReleased)
 	if h.outer == nil {
 		return h.session.remove(h)
 	}
@@ -261,9 +269,8 @@ func (h *Hold) takeOff() bool {
 	return false
 }
 
-// finish ends the hold and everything inside it. Of several reasons the first one counts. lost says that observers are
-// told of a loss.
-func (h *Hold) finish(why error, lost bool) { h.finishAt(h.sureUntil(), why, lost) }
+// finish ends the hold and everything inside it. Of several reasons the first one counts.
+func (h *Hold) finish(why error) { h.finishAt(h.sureUntil(), why) }
 
 // sureUntil is the latest time at which the line was surely held, if the hold ends now. If the session has ended,
 // nobody here knows since when; then it is no later than when the session was last seen alive.
@@ -287,7 +294,7 @@ func (h *Hold) bounded(at time.Time) time.Time {
 }
 
 // finishAt reports whether this is the reason that counts.
-func (h *Hold) finishAt(at time.Time, why error, lost bool) bool {
+func (h *Hold) finishAt(at time.Time, why error) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.end.CompareAndSwap(nil, &why) {
@@ -309,7 +316,7 @@ func (h *Hold) finishAt(at time.Time, why error, lost bool) bool {
 	}
 	h.inside = nil
 	switch {
-	case !lost || !h.isTold():
+	case !h.isTold() || !errors.Is(why, ErrLost):
 	case h.begun:
 		h.acquired.tells.lost(at, h.Node, why)
 	default:
@@ -321,8 +328,6 @@ func (h *Hold) finishAt(at time.Time, why error, lost bool) bool {
 // isTold reports whether observers are told of the hold. Nested ones are the same turn, and of a shared node they hear of its
 // turns.
 func (h *Hold) isTold() bool { return (h.outer == nil) == (h.shared == nil) }
-
-func (h *Hold) lose(why error) { h.finish(why, true) }
 
 // leave takes the node away, once any amendment under way has ended.
 func (h *Hold) leave() {

@@ -39,6 +39,7 @@ func TestAHoldEndsByItselfAndTheNextOneEnters(t *testing.T) {
 				time.Sleep(time.Nanosecond)
 				synctest.Wait() // others may be ending it at this moment
 				require.ErrorIs(t, h.Err(), coord.ErrLost)
+				require.ErrorIs(t, h.Err(), context.DeadlineExceeded)
 				require.Equal(t, h.Err(), context.Cause(h.Context()))
 				r := <-next
 				require.NoError(t, r.Err)

@@ -198,6 +198,9 @@ func (d *diary) option() coord.Option {
 		Waiting:       func(_ time.Time, me coord.Node, ahead int) { d.write("%s %d waits for %d", me.Line, me.Token, ahead) },
 		Woken:         func(_ time.Time, me coord.Node) { d.write("%s %d woken", me.Line, me.Token) },
 		Rejoining:     func(_ time.Time, me coord.Node) { d.write("%s %d lost its place", me.Line, me.Token) },
+		GaveUp: func(_ time.Time, me coord.Node, _ time.Duration, err error) {
+			d.write("%s %d gave up: %v", me.Line, me.Token, err)
+		},
 		Granted: func(_ time.Time, me coord.Node, waited time.Duration) {
 			d.write("%s %d granted after %v", me.Line, me.Token, waited)
 		},

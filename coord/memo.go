@@ -81,9 +81,9 @@ func (h *Hold) SetMemo(ctx context.Context, memo []byte) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, driver.ErrRemoved):
-		top.lose(lostRemoved)
+		top.finish(lostRemoved)
 	case errors.Is(err, driver.ErrSessionEnded):
-		top.lose(h.session.lost())
+		top.finish(h.session.lost())
 	}
 	if end := h.Err(); end != nil {
 		return fail(end)

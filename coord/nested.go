@@ -84,7 +84,7 @@ func (h *Hold) nest(ctx context.Context, kind string, most time.Duration) (*Hold
 	h.keep(n, n.loseWithOuter)
 	// A concurrent amendment either finds it nested by now, or is seen here.
 	if !rules.Covers(h.kind(), kind) {
-		n.finish(ErrUpgrade, false)
+		n.finish(ErrUpgrade)
 		h.forget(n)
 		return nil, ErrUpgrade
 	}
@@ -97,8 +97,7 @@ func (h *Hold) loseWithOuter(why error) {
 	if why == ErrReleased {
 		why = lostOuter
 	}
-	_, closed := why.(*closedHold)
-	h.finish(why, !closed)
+	h.finish(why)
 }
 
 // keep has end called when the hold ends, or at once if it has ended already. forget takes the key to undo that.
@@ -167,7 +166,7 @@ func (h *Hold) downgrade(kind string) {
 		if rules.Covers(kind, n.asks) {
 			n.downgrade(kind)
 		} else {
-			n.lose(lostDowngraded)
+			n.finish(lostDowngraded)
 			h.forget(n)
 		}
 	}

@@ -56,7 +56,7 @@ type Observer struct {
 	// Released: the owner let go, and the line was held until then; held is how long it had the line.
 	Released func(at time.Time, me Node, held time.Duration)
 
-	// Lost: a hold ended before it was released; err says why. at is until when the line was surely held, which may be a
+	// Lost: a hold ended before it was released; err says why, as Hold.Err does. at is until when the line was surely held, which may be a
 	// while ago: the deadline that has passed, or the time when the session was last seen alive.
 	Lost func(at time.Time, me Node, err error)
 }

@@ -137,11 +137,11 @@ func TestAHookMayCloseTheClient(t *testing.T) {
 // The end of a session has a reason, and that a client was closed in good order is none.
 func TestTheEndOfASessionHasAReason(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
-		var told []error
+		var told, losses []error
 		open := func() *coord.Client {
 			return s.Client(coord.WithObserver(&coord.Observer{
 				SessionEnded: func(_ time.Time, why error) { told = append(told, why) },
-				Lost:         func(time.Time, coord.Node, error) { t.Error("a hold is lost") },
+				Lost:         func(_ time.Time, _ coord.Node, why error) { losses = append(losses, why) },
 			}))
 		}
 		c := open()
@@ -153,6 +153,7 @@ func TestTheEndOfASessionHasAReason(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, told, 1)
 		assert.NoError(t, told[0], "a clean Close is no loss")
+		assert.Empty(t, losses)
 
 		told = nil
 		c = open()
@@ -163,6 +164,8 @@ func TestTheEndOfASessionHasAReason(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, told, 1)
 		assert.ErrorIs(t, told[0], coord.ErrClosed)
+		require.Len(t, losses, 1, "what was held is held no more")
+		assert.Equal(t, h.Err(), losses[0])
 		h.Release()
 		time.Sleep(time.Minute) // until its node has gone
 
@@ -178,6 +181,7 @@ func TestTheEndOfASessionHasAReason(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, told, 1)
 		assert.ErrorContains(t, told[0], "session ended: ")
+		assert.Len(t, losses, 1, "nothing was held")
 		require.NoError(t, h.Release())
 		require.NoError(t, c.Close())
 	})

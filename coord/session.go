@@ -300,7 +300,7 @@ func (s *session) loseAll(why error) {
 	}
 	s.client.mu.Unlock()
 	for _, h := range holds {
-		h.lose(why)
+		h.finish(why)
 	}
 }
 

@@ -83,6 +83,8 @@ type shared struct {
 	inside  map[*Hold]struct{} // the turns that have not been released, lost or not
 	turns   Token              // how many were given
 	stays   *time.Timer        // started when nobody is inside for the first time: it goes when the time is over
+	waits   bool               // observers were told of a wait, and not of its end
+	gaveUp  error              // why the last one left who had no turn
 	wanted  bool               // others of this client wait for it to go: it does not stay
 	ended   bool
 	done    chan struct{} // closed when the node has its turn, or gave up
@@ -231,6 +233,7 @@ func (m *asker) leave(why error) (givesUp *shared, left bool) {
 		return nil, false
 	}
 	n.tellsOf(m.call, i)
+	n.gaveUp = why
 	n.waiting = slices.Delete(n.waiting, i, i+1)
 	if len(n.waiting) > 0 || n.hold != nil {
 		return nil, true
@@ -285,6 +288,7 @@ func (n *shared) advance() {
 // give makes the next turn.
 func (n *shared) give(a *acquire) *Hold {
 	n.turns++
+	n.waits = false
 	h := n.hold.turn(a, n)
 	n.inside[h] = struct{}{}
 	return h
@@ -304,6 +308,7 @@ func (n *shared) moveOn() {
 		return
 	}
 	if n.hold.Err() != nil {
+		n.waits = false
 		n.observer.rejoining(n.hold.Node)
 	}
 	next := n.sharing.open[n.as]
@@ -335,6 +340,9 @@ func (n *shared) takeOff() bool {
 	n.end()
 	if n.stays != nil {
 		n.stays.Stop()
+	}
+	if n.waits { // all gave up just as its turn came
+		n.observer.gaveUp(n.hold.Node, time.Since(n.sent), n.gaveUp)
 	}
 	return n.hold.takeOff()
 }
@@ -440,7 +448,7 @@ func (n *shared) stands(s *session, place driver.Place) {
 }
 
 func (n *shared) sees(ahead int, blocker Node) {
-	n.note(func() { n.ahead, n.blocker = ahead, blocker })
+	n.note(func() { n.ahead, n.blocker, n.waits = ahead, blocker, n.waits || ahead > 0 })
 }
 
 func (n *shared) note(f func()) {

@@ -182,3 +182,30 @@ func TestWhoeverGivesUpWaitsForNoService(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// All who share a node give up just as its turn comes. Whoever counts those who wait would count it for ever.
+func TestAWaitThatNobodyIsLeftOfIsToldToEnd(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		other := enter(t, s.Client())
+		ctx, giveUp := context.WithCancel(t.Context())
+		var comes atomic.Bool // the turn
+		var told diary
+		m := &meddler{deadline: func(s driver.Session) time.Time {
+			if comes.CompareAndSwap(true, false) {
+				giveUp()
+				time.Sleep(time.Millisecond)
+			}
+			return s.Deadline()
+		}}
+		c := m.client(s, told.option())
+		turn := coord.Chan(ctx, on(c, coord.Together(time.Hour)))
+		synctest.Wait()
+		comes.Store(true)
+		require.NoError(t, other.Release())
+		require.ErrorIs(t, (<-turn).Err, context.Canceled)
+		synctest.Wait()
+		lines := told.read()
+		require.Len(t, lines, 4, "%v", lines)
+		assert.Contains(t, lines[3], "gave up: context canceled")
+	})
+}

@@ -29,11 +29,11 @@ func (h *Hold) startWatch() {
 			return
 		case errors.Is(err, driver.ErrSessionEnded):
 			if !h.session.ended() { // otherwise the session's keeper deals with it
-				h.lose(lostNode)
+				h.finish(lostNode)
 			}
 			return
 		case errors.Is(err, driver.ErrRemoved):
-			h.lose(lostRemoved)
+			h.finish(lostRemoved)
 			return
 		}
 		select {

@@ -72,7 +72,11 @@ func (t *Telemetry) Observer() *coord.Observer {
 			c.opened.Add(nowhere, 1)
 			c.reached()
 		},
-		SessionEnded: c.sessionEnded,
+		SessionEnded: func(_ time.Time, why error) {
+			if why != nil {
+				c.sessionsLost.Add(nowhere, 1)
+			}
+		},
 		OpenFailed: func(at time.Time, _ error) {
 			c.notOpened.Add(nowhere, 1)
 			c.notReached(at)
@@ -134,20 +138,6 @@ func (c *client) holdLost(at time.Time, me coord.Node, err error) {
 	ctx := c.spans.ended(at, turnOf(me), err, why)
 	c.held.Record(ctx, at.Sub(h.since).Seconds(), c.of(h.series))
 	c.lost.Add(ctx, 1, h.attributes(whyKey.String(why)))
-}
-
-// sessionEnded also ends what was held when the client was closed: of that nothing more is told.
-func (c *client) sessionEnded(at time.Time, why error) {
-	if why != nil {
-		c.sessionsLost.Add(nowhere, 1)
-	}
-	if !errors.Is(why, coord.ErrClosed) {
-		return
-	}
-	for t := range c.holds {
-		h, _ := c.ends(t)
-		c.held.Record(c.spans.ended(at, t, why, "closed"), at.Sub(h.since).Seconds(), c.of(h.series))
-	}
 }
 
 // stands makes sure that who might lead has a series that says he does not.
@@ -231,8 +221,13 @@ func whyGivenUp(err error) string {
 }
 
 func whyLost(err error) string {
-	if errors.Is(err, coord.ErrRemoved) {
+	switch {
+	case errors.Is(err, coord.ErrRemoved):
 		return "removed"
+	case errors.Is(err, coord.ErrClosed):
+		return "closed"
+	case errors.Is(err, context.DeadlineExceeded): // of MaxHold
+		return "overdue"
 	}
 	return "session"
 }

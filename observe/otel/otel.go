@@ -14,7 +14,7 @@
 //	hold.active{line,recipe}                  {hold}     updowncounter  who hold now
 //	leader.active{line}                       {leader}   updowncounter  1 if a candidate of this program leads, 0 if it stands and does not
 //	wait.abandoned{line,recipe,error.type}    {wait}     counter        waits without a turn: timeout, canceled, unreachable, _OTHER
-//	hold.lost{line,recipe,error.type}         {hold}     counter        holds that ended before their release: removed, session
+//	hold.lost{line,recipe,error.type}         {hold}     counter        holds that ended before their release: removed, overdue, closed, session
 //	session.opened                            {session}  counter        sessions that were opened
 //	session.lost                              {session}  counter        sessions that ended with somebody in line
 //	session.open_failures                     {failure}  counter        a session was wanted, and the service did not give one
@@ -22,14 +22,14 @@
 //
 // The attributes line and recipe are called turnwise.line and turnwise.recipe. A recipe is mutex, election, reader, writer, semaphore,
 // or other. There is no line unless [Lines] says what to write there: a program may have a million lines, and each value is a series
-// that somebody keeps. A hold that ended because of MaxHold is counted as lost with its session.
+// that somebody keeps. A hold that is overdue has lasted for as long as MaxHold allows;
+// one that is closed was neither released nor lost when its client was closed.
 //
 // Each acquire that had its turn, or gave up after it had to wait, is a span, from the call to its end, such as "acquire mutex".
 // Its events are waiting, with how many nodes were ahead, woken, rejoining and granted, some hundred of them at most. One that gave up
 // has the status Error. Each hold is a span from the grant to its release or loss, such as "hold mutex", with a link to the
 // acquire's. A lost one has the status Error with the reason, and ends when the line was surely held for the last time, which may
-// be a while before the loss was noticed. One that is neither released nor lost when its client is closed ends then, with the
-// error.type closed, and is not counted as lost.
+// be a while before the loss was noticed.
 //
 // Both have the attributes turnwise.line, with the whole name, turnwise.recipe, turnwise.kind and turnwise.token. If there is a
 // span in the context that was given to the call, it is the parent of both. Like an Observer, they tell nothing of a hold that is

@@ -384,7 +384,6 @@ func TestOfANestedHoldThereIsNoSpan(t *testing.T) {
 	})
 }
 
-// Of what is held when the client is closed, an observer is told neither the release nor a loss.
 func TestWhatIsHeldWhenTheClientIsClosedEnds(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		w := watch(t)
@@ -400,7 +399,7 @@ func TestWhatIsHeldWhenTheClientIsClosedEnds(t *testing.T) {
 		got := w.now()
 		assert.Zero(t, got["hold.active mutex"])
 		assert.Equal(t, 1.0, got["hold.duration count mutex"])
-		assert.Zero(t, got["hold.lost closed mutex"])
+		assert.Equal(t, 1.0, got["hold.lost closed mutex"])
 		assert.Error(t, h.Release())
 		assert.Len(t, w.ended("hold mutex"), 1)
 		time.Sleep(time.Minute)

@@ -170,8 +170,13 @@ func whyGivenUp(err error) string {
 }
 
 func whyLost(err error) string {
-	if errors.Is(err, coord.ErrRemoved) {
+	switch {
+	case errors.Is(err, coord.ErrRemoved):
 		return "removed"
+	case errors.Is(err, coord.ErrClosed):
+		return "closed"
+	case errors.Is(err, context.DeadlineExceeded): // of MaxHold
+		return "overdue"
 	}
 	return "session"
 }

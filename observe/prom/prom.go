@@ -12,7 +12,7 @@
 //	holding{line,recipe}                      gauge      who hold now
 //	leader{line}                              gauge      1 if a candidate of this program leads, 0 if it stands and does not
 //	gave_up_total{line,recipe,reason}         counter    waits without a turn: timeout, canceled, unreachable, other
-//	lost_total{line,recipe,reason}            counter    holds that ended before their release: removed, session
+//	lost_total{line,recipe,reason}            counter    holds that ended before their release: removed, overdue, closed, session
 //	sessions_opened_total                     counter    sessions that were opened
 //	sessions_lost_total                       counter    sessions that ended with somebody in line
 //	open_failures_total                       counter    a session was wanted, and the service did not give one

@@ -42,7 +42,7 @@ var engine = []Bug{
 		"coord/hold.go", `if errors.Is(err, driver.ErrSessionEnded) && h.session.abandoned.Load() {`, `if err == nil && h.session.abandoned.Load() {`,
 		Tests{Module: ".", Package: "./coord/register/storetest", Run: "^TestDriverOnAPresence$/^18/" + named("a release after closing takes the node away")}),
 	one("a hold whose node may have gone with its session goes on until that is known",
-		"coord/watch.go", `h.lose(lostNode)`, ``, testsEngine("TestAHoldEndsBeforeItIsKnownWhy")),
+		"coord/watch.go", `h.finish(lostNode)`, ``, testsEngine("TestAHoldEndsBeforeItIsKnownWhy")),
 	one("nobody looks after the first hold of a session that was past its deadline",
 		"coord/session.go", `case s.roused <- struct{}{}:`, ``, testsEngine("TestASessionThatIdlesPastItsDeadline")),
 	one("a hold goes on for longer than it may",
