@@ -15,8 +15,9 @@ import (
 // It opens a session when one is needed, and another when that one is lost.
 type Client struct {
 	driver    driver.Driver
-	observer  *teller
-	namespace string // "" or with a slash at its end
+	observers []*Observer
+	observer  *teller // tells them
+	namespace string  // "" or with a slash at its end
 	owner     Owner
 	timeout   time.Duration // as given with WithRequestTimeout; zero: the driver's
 	notes     bool          // holds say since when
@@ -61,7 +62,7 @@ func WithNamespace(name string) Option {
 func WithObserver(o *Observer) Option {
 	return func(c *Client) {
 		if o != nil {
-			c.observer.to = append(c.observer.to, o)
+			c.observers = append(c.observers, o)
 		}
 	}
 }
@@ -80,9 +81,10 @@ func NewClient(d driver.Driver, opts ...Option) *Client {
 		panic("turnwise: NewClient needs a driver, and got nil")
 	}
 	host, _ := os.Hostname()
-	c := &Client{driver: d, owner: Owner{Host: host, PID: os.Getpid()}, observer: &teller{telling: new(telling)}}
+	c := &Client{driver: d, owner: Owner{Host: host, PID: os.Getpid()}}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.setUp(opts)
+	c.observer = &teller{c.observers, new(telling)}
 	if err := c.checkStrength(d.Strength); err != nil {
 		c.end(err)
 	}

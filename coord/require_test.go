@@ -74,6 +74,6 @@ func TestEachOfSeveralRequirementsIsToBeMet(t *testing.T) {
 	promised := untouchable{}.Strength()
 	assert.ErrorIs(t, coord.CheckStrength(promised, weak, met), coord.ErrTooWeak)
 	assert.ErrorIs(t, coord.CheckStrength(promised, nil, met, weak), coord.ErrTooWeak)
-	assert.NoError(t, coord.CheckStrength(promised, met, coord.WithOwnerLabel("a label"), nil))
+	assert.NoError(t, coord.CheckStrength(promised, met, coord.WithOwnerLabel("a label"), coord.WithObserver(&coord.Observer{}), nil))
 	assert.NoError(t, coord.CheckStrength(coord.Strength{}))
 }
