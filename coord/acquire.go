@@ -186,6 +186,9 @@ func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, r
 		}
 		return held, nil
 	}
+	if a.traces != nil && a.shared == nil && !a.sharesNode() {
+		a.says.trace = a.traceOf(ctx)
+	}
 	owner := a.owner
 	owner.Since = a.since
 	a.entry = driver.Entry{Line: name, Kind: kind, Owner: owner, Data: a.says.with(data), Sight: rule.Sight}
@@ -278,6 +281,7 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 		case !waited:
 			a.waits = true
 			a.tells.waiting(node, len(ahead))
+			a.tellFirst(ctx, node)
 			if a.onWait != nil {
 				a.onWait()
 			}
@@ -421,6 +425,19 @@ func (a *acquire) seeFirst(ctx context.Context) {
 	if look, err := a.driver.First(ctx, a.entry.Line, 1, nil); err == nil && len(look.Nodes) > 0 {
 		a.ahead, a.blocker = max(a.ahead, 1), look.Nodes[0]
 	}
+}
+
+// tellFirst tells observers who is first in line, for as long as the call waits. Nobody waits for that.
+func (a *acquire) tellFirst(ctx context.Context, me func() Node) {
+	if a.traces == nil || !a.tells.wantsFirst() {
+		return
+	}
+	n := me()
+	go func() {
+		if first, err := a.First(ctx, a.line); err == nil && first.ID != "" && first.ID != n.ID {
+			a.tells.behind(n, first)
+		}
+	}()
 }
 
 // shown returns the node as the users of this client know it.

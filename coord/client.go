@@ -19,8 +19,9 @@ type Client struct {
 	observer  *teller // tells them
 	namespace string  // "" or with a slash at its end
 	owner     Owner
-	timeout   time.Duration // as given with WithRequestTimeout; zero: the driver's
-	notes     bool          // holds say since when
+	timeout   time.Duration                // as given with WithRequestTimeout; zero: the driver's
+	notes     bool                         // holds say since when
+	traces    func(context.Context) string // what nodes say of their traces; nil: nothing
 	required  []Strength
 
 	life context.Context // ended by Shutdown and Close, or from the start if the service is too weak: no new turns

@@ -17,7 +17,7 @@ func FuzzRemarks(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		n := readRemarks(Node{Data: data})
-		again := append(remarks{n.Rank, n.Asks, n.Turn}.before(n.Data), n.Data...)
+		again := append(remarks{n.Rank, n.Asks, n.Trace, n.Turn}.before(n.Data), n.Data...)
 		if !bytes.Equal(again, data) && len(data) <= MaxData {
 			t.Errorf("%q is read as %+v, and that is %q", data, n, again)
 		}

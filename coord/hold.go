@@ -91,7 +91,7 @@ var errBeside = errors.New("another hold has not ended")
 
 func newHold(a *acquire, s *session, place driver.Place, alone bool, grantedAs string) (*Hold, error) {
 	h := &Hold{acquired: &acquired{a.Client, a.tells, a.line, a.rule}, session: s, place: place, since: time.Now(), alone: alone,
-		joinedAs: a.entry.Kind, grantedAs: grantedAs, shared: a.shared, says: remarks{rank: a.says.rank}, changing: make(chan struct{}, 1), left: make(chan struct{})}
+		joinedAs: a.entry.Kind, grantedAs: grantedAs, shared: a.shared, says: a.says.ofHold(), changing: make(chan struct{}, 1), left: make(chan struct{})}
 	most := a.maxHold
 	if a.shared != nil { // it is for the turns
 		most = 0

@@ -38,6 +38,10 @@ type Observer struct {
 	// Waiting: a node had to wait when it joined; ahead counts the nodes it saw, perhaps only the nearest.
 	Waiting func(at time.Time, me Node, ahead int)
 
+	// Behind: who was first in line when a node began to wait. A client with WithTraces looks that up, by a request of its own, and
+	// nobody waits for it: it may be told late, or not at all.
+	Behind func(at time.Time, me, first Node)
+
 	// Woken: a waiter looked again, whether or not its turn has come.
 	Woken func(at time.Time, me Node)
 
@@ -166,6 +170,19 @@ func (t *teller) waiting(me func() Node, ahead int) {
 		if o.Waiting != nil {
 			n := me()
 			t.tell(func() { o.Waiting(at, n, ahead) })
+		}
+	}
+}
+
+func (t *teller) wantsFirst() bool {
+	return slices.ContainsFunc(t.to, func(o *Observer) bool { return o.Behind != nil })
+}
+
+func (t *teller) behind(me, first Node) {
+	at := time.Now()
+	for _, o := range t.to {
+		if o.Behind != nil {
+			t.tell(func() { o.Behind(at, me, first) })
 		}
 	}
 }

@@ -30,6 +30,8 @@ type Node struct {
 	Turn time.Time // since when it has had its turn (coord.WithTurnNotes)
 	Rank int       // see coord.Rank
 	Asks string    // what it asks those ahead for; see coord.Asking
+
+	Trace string // the trace of the call that it stands for; see coord.WithTraces
 }
 
 // Owner is who put a node into its line, according to the node: anyone who may write there may say anything. Show it,
