@@ -88,7 +88,8 @@ func (t *Telemetry) Observer() *coord.Observer {
 			c.waits[me.ID] = in
 			c.waiting.Add(nowhere, 1, c.of(in))
 		},
-		Woken: func(at time.Time, me coord.Node) { c.spans.woken(at, me) },
+		Behind: func(_ time.Time, me, first coord.Node) { c.spans.behind(me, first) },
+		Woken:  func(at time.Time, me coord.Node) { c.spans.woken(at, me) },
 		Rejoining: func(_ time.Time, lost coord.Node) {
 			c.spans.take(lost)
 			c.waitEnds(lost)

@@ -37,6 +37,11 @@
 // the events of the place. A call that ends while it has no place has no span: because it has not reached the service, or has lost
 // its place with its session and not come to another one.
 //
+// A client that has [Traceparent] as well shows to everybody who reads a line in which trace its callers are, and its acquires have a
+// link to the trace of whoever was first in line when they began to wait, if that one shows it. That costs each wait a request:
+//
+//	zk.WithClient(coord.WithObserver(telemetry.Observer()), coord.WithTraces(otel.Traceparent))
+//
 // Spans end, and numbers are recorded, on the goroutine on which a client tells its observers. If a span processor or an exporter
 // that works there is slow, it delays only what is told later, which takes memory meanwhile, and no hold. If one panics, or the
 // function given to [Lines] does, nobody recovers: the program ends.

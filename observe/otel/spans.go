@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/turnwise/turnwise/coord"
@@ -16,9 +17,21 @@ import (
 type spans struct {
 	tracer trace.Tracer
 	waits  map[string][]event       // by the node's ID
+	links  map[string]trace.Link    // to whom they wait for, by the node's ID
 	within map[turn]context.Context // of calls, from what they are told to what their client is told, at once
 	holds  map[turn]trace.Span
 }
+
+// Traceparent returns the span in a call's context as W3C writes it, for coord.WithTraces: see the package's documentation.
+func Traceparent(ctx context.Context) string {
+	said := propagation.MapCarrier{}
+	parents.Inject(ctx, said)
+	return said[parentKey]
+}
+
+var parents propagation.TraceContext
+
+const parentKey = "traceparent"
 
 type event struct {
 	name  string
@@ -30,7 +43,7 @@ type event struct {
 const mostEvents = 100
 
 func newSpans(tracer trace.Tracer) spans {
-	return spans{tracer: tracer, waits: make(map[string][]event), within: make(map[turn]context.Context), holds: make(map[turn]trace.Span)}
+	return spans{tracer: tracer, waits: make(map[string][]event), links: make(map[string]trace.Link), within: make(map[turn]context.Context), holds: make(map[turn]trace.Span)}
 }
 
 // acquiring is called by whoever acquires, several at once perhaps. What it returns is told, just before the client, what only the call
@@ -76,10 +89,22 @@ func (s *spans) woken(at time.Time, me coord.Node) {
 	s.waits[me.ID] = also(s.waits[me.ID], event{name: "woken", at: at})
 }
 
+// behind keeps a link to what whoever was first in line has said of his trace, if that can be one.
+func (s *spans) behind(me, first coord.Node) {
+	if _, waits := s.waits[me.ID]; !waits { // no more
+		return
+	}
+	if link := trace.LinkFromContext(parents.Extract(nowhere, propagation.MapCarrier{parentKey: first.Trace})); link.SpanContext.IsValid() {
+		link.Attributes = about(first)
+		s.links[me.ID] = link
+	}
+}
+
 // take returns what has happened to a node.
 func (s *spans) take(n coord.Node) []event {
 	events := s.waits[n.ID]
 	delete(s.waits, n.ID)
+	delete(s.links, n.ID)
 	return events
 }
 
@@ -95,7 +120,11 @@ func also(events []event, e event) []event {
 // its own.
 func (s *spans) acquired(parent context.Context, at time.Time, n coord.Node, waited time.Duration) (context.Context, trace.Span) {
 	began := at.Add(-waited)
-	ctx, span := s.tracer.Start(parent, "acquire "+recipe(n.Kind), trace.WithTimestamp(began), trace.WithAttributes(about(n)...))
+	opts := []trace.SpanStartOption{trace.WithTimestamp(began), trace.WithAttributes(about(n)...)}
+	if link, ok := s.links[n.ID]; ok {
+		opts = append(opts, trace.WithLinks(link))
+	}
+	ctx, span := s.tracer.Start(parent, "acquire "+recipe(n.Kind), opts...)
 	for _, e := range s.take(n) {
 		if !e.at.Before(began) {
 			span.AddEvent(e.name, trace.WithTimestamp(e.at), trace.WithAttributes(e.about...))

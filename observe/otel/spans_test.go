@@ -18,6 +18,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/observe/otel"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/recipes/rwlock"
 	"github.com/turnwise/turnwise/verify/bubble"
@@ -403,6 +404,37 @@ func TestWhatIsHeldWhenTheClientIsClosedEnds(t *testing.T) {
 		assert.Error(t, h.Release())
 		assert.Len(t, w.ended("hold mutex"), 1)
 		time.Sleep(time.Minute)
+	})
+}
+
+func TestAWaitHasALinkToTheHoldersTrace(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		w := watch(t)
+		tracer := trace.NewTracerProvider().Tracer("test")
+		c := s.Client(w.option(), coord.WithTraces(otel.Traceparent))
+		for _, holders := range []*coord.Client{s.Client(coord.WithTraces(otel.Traceparent)), c} {
+			ctx, span := tracer.Start(t.Context(), "nightly report")
+			h, err := mutex.New(holders, "a").Lock(ctx)
+			require.NoError(t, err)
+			next := mutex.New(c, "a").LockChan(t.Context())
+			bubble.Waits(t, next)
+			require.NoError(t, h.Release())
+			require.NoError(t, bubble.Enters(t, next).Release())
+			spans := w.ended("acquire mutex")
+			links := spans[len(spans)-1].Links()
+			require.Len(t, links, 1)
+			assert.True(t, links[0].SpanContext.Equal(span.SpanContext().WithRemote(true)))
+			assert.Equal(t, int64(h.Token()), asMap(links[0].Attributes)["turnwise.token"])
+		}
+		forged := s.Client(coord.WithTraces(func(context.Context) string { return "00-00-00-\u2603" }))
+		h, err := mutex.New(forged, "a").Lock(t.Context())
+		require.NoError(t, err)
+		next := mutex.New(c, "a").LockChan(t.Context())
+		bubble.Waits(t, next)
+		require.NoError(t, h.Release())
+		require.NoError(t, bubble.Enters(t, next).Release())
+		spans := w.ended("acquire mutex")
+		assert.Empty(t, spans[len(spans)-1].Links(), "it is no trace")
 	})
 }
 
