@@ -12,7 +12,8 @@ func FuzzRemarks(f *testing.F) {
 		turnHead + "2026-02-30T00:00:00.000Z\n", turnHead + "2026-02-03T00:00:00,000Z\n", turnHead + "0000-01-01T00:00:00.000Z\n\x00",
 		turnHead + "0001-01-01T00:00:00.000Z\n", rankHead + "3\n", rankHead + "+3\n" + asksHead + "please\n", rankHead + "-3\n" + asksHead + "please\nmore",
 		rankHead + "0\n", asksHead + "\n", asksHead + "\x1b\n", asksHead + "a\n" + rankHead + "1\n", rankHead + "1\n" + rankHead + "2\n",
-		dataHead + rankHead + "1\n", dataHead + dataHead + asksHead + "a\n", rankHead + "1\n" + dataHead + rankHead + "2\n", dataHead + "more"} {
+		dataHead + rankHead + "1\n", dataHead + dataHead + asksHead + "a\n", rankHead + "1\n" + dataHead + rankHead + "2\n", dataHead + "more",
+		traceHead + "a\n" + turnHead + turnTime + "\n", turnHead + turnTime + "\n" + traceHead + "a\n", traceHead + "\n", asksHead + "a\n" + traceHead + "b\x01\n"} {
 		f.Add([]byte(data))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -51,6 +51,8 @@ type size struct {
 	contenders   []int
 	readers      int
 	footprint    int
+	idle         int
+	idleFor      time.Duration
 	lines        int
 	storeLines   int
 	semaphores   [][2]int // permits, clients
@@ -59,13 +61,13 @@ type size struct {
 
 var full = size{
 	warm: 300 * time.Millisecond, window: time.Second,
-	waiters: []int{2, 100, 1000, 4000}, contenders: []int{2, 16, 64}, readers: 500, footprint: 10_000, lines: 1000, storeLines: 64,
+	waiters: []int{2, 100, 1000, 4000}, contenders: []int{2, 16, 64}, readers: 500, footprint: 10_000, idle: 100, idleFor: 10 * time.Second, lines: 1000, storeLines: 64,
 	semaphores: [][2]int{{1, 64}, {8, 64}, {100, 500}}, goroutines: 64,
 }
 
 var small = size{
 	warm: 50 * time.Millisecond, window: 300 * time.Millisecond,
-	waiters: []int{2, 20}, contenders: []int{2, 8}, readers: 20, footprint: 100, lines: 20, storeLines: 20,
+	waiters: []int{2, 20}, contenders: []int{2, 8}, readers: 20, footprint: 100, idle: 10, idleFor: time.Second, lines: 20, storeLines: 20,
 	semaphores: [][2]int{{2, 8}}, goroutines: 8,
 }
 
@@ -108,11 +110,14 @@ func works(s size) []*Work {
 		About: "The leading process is killed (kill -9); the time is from the kill until the next one leads. The session timeout is 2 s everywhere. Beside it, the time after a clean resignation."}
 	eight := &Work{Name: "footprint", Title: "What a waiter takes", Unit: "waiter", Special: func(b *bench, w *Work) ([]Result, error) { return footprint(b, w, s.footprint) },
 		About: "That many wait in one process on one connection, in lines of ten. The bare row is the client library's own share: a goroutine, a node and a watch for each waiter."}
+	sleepers := &Work{Name: "idle", Title: "What a session costs the service", Unit: "session", On: slices.Concat(clusters, stores),
+		Special: func(b *bench, w *Work) ([]Result, error) { return idle(b, w, s.idleFor, s.idle) },
+		About:   "That many sessions of 10 s, each on a connection of its own, hold a line each and do nothing else. For each of them, what the server's processes use of a processor in a second, and the memory that they take."}
 	disk := &Work{Name: "disk", Title: "With the disk", Unit: "turn", Disk: true,
 		About: "The first two works again, on servers that wait for the disk at every write, as they do in production.",
 		Cases: []Case{s.uncontended(), s.handOff(2)}}
 	nine := onStores(s, three.Cases)
-	return []*Work{one, two, three, four, five, six, seven, eight, disk, nine, together(s)}
+	return []*Work{one, two, three, four, five, six, seven, eight, sleepers, disk, nine, together(s)}
 }
 
 func together(s size) *Work {
