@@ -48,6 +48,7 @@ require (
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
+	github.com/robfig/cron/v3 v3.0.1
 	github.com/turnwise/turnwise/coord/etcd v0.0.0-00010101000000-000000000000 // indirect
 	github.com/turnwise/turnwise/coord/mysql v0.0.0-00010101000000-000000000000 // indirect
 	github.com/turnwise/turnwise/coord/nats v0.0.0-00010101000000-000000000000 // indirect

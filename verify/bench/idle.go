@@ -23,7 +23,7 @@ func idle(b *bench, w *Work, window time.Duration, most int) ([]Result, error) {
 		if !b.plays(p) || !p.Ours || p.Together > 0 || p.Service == Files { // there the kernel tells who has died
 			continue
 		}
-		for n := 10; n <= most; n *= 10 {
+		for n := most / 5; n <= most; n *= 5 {
 			r := Result{Work: w.Name, Case: fmt.Sprintf("%d sessions", n), Contestant: p.Name, Service: p.Service, Ours: true}
 			columns, err := b.load(p, n, window)
 			if err != nil {
@@ -82,7 +82,7 @@ func (b *bench) load(p *Contestant, n int, window time.Duration) ([]Column, erro
 	perSecond := float64(busy-nobody) / float64(time.Microsecond) / window.Seconds()
 	return []Column{
 		{"processor time a second", perSecond / float64(n), "µs"},
-		{"memory", (memory - bare) / float64(n), "bytes"},
+		{"memory", max(0, memory-bare) / float64(n), "bytes"},
 	}, nil
 }
 

@@ -61,13 +61,13 @@ type size struct {
 
 var full = size{
 	warm: 300 * time.Millisecond, window: time.Second,
-	waiters: []int{2, 100, 1000, 4000}, contenders: []int{2, 16, 64}, readers: 500, footprint: 10_000, idle: 100, idleFor: 10 * time.Second, lines: 1000, storeLines: 64,
+	waiters: []int{2, 100, 1000, 4000}, contenders: []int{2, 16, 64}, readers: 500, footprint: 10_000, idle: 100, idleFor: 20 * time.Second, lines: 1000, storeLines: 64,
 	semaphores: [][2]int{{1, 64}, {8, 64}, {100, 500}}, goroutines: 64,
 }
 
 var small = size{
 	warm: 50 * time.Millisecond, window: 300 * time.Millisecond,
-	waiters: []int{2, 20}, contenders: []int{2, 8}, readers: 20, footprint: 100, idle: 10, idleFor: time.Second, lines: 20, storeLines: 20,
+	waiters: []int{2, 20}, contenders: []int{2, 8}, readers: 20, footprint: 100, idle: 5, idleFor: time.Second, lines: 20, storeLines: 20,
 	semaphores: [][2]int{{2, 8}}, goroutines: 8,
 }
 

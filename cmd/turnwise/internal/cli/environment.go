@@ -15,12 +15,16 @@ const holderVariable = "TURNWISE_HOLDER_FOR"
 // variables tell a command of its hold: of what was asked, at which service, and with which token. TURNWISE_TOKEN is for
 // people's programs; turnwise itself goes by TURNWISE_HOLDS.
 func (w *waiter) variables(hold turn) []string {
-	return append([]string{
+	ours := []string{
 		"TURNWISE_NAME=" + w.name,
 		"TURNWISE_MODE=" + w.mode,
 		fmt.Sprintf("TURNWISE_TOKEN=%d", hold.Token()),
 		holdsVariable + "=" + holding(w.heldBy(hold), w.several),
-	}, w.service.forCommand(w.to, w.url)...)
+	}
+	if w.slot != "" {
+		ours = append(ours, "TURNWISE_SLOT="+w.slot)
+	}
+	return append(ours, w.service.forCommand(w.to, w.url)...)
 }
 
 // environment returns a command's environment with variables of ours. It has no variable twice, as could happen within

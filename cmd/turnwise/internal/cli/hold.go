@@ -51,6 +51,7 @@ hold is lost: ask 'turnwise check NAME --token $TURNWISE_TOKEN' before each step
 	}
 	f := c.Flags()
 	f.BoolVarP(&shared, "shared", "s", false, "share it with others who do")
+	h.waitFlags(f)
 	h.flags(f)
 	h.askFlag(f)
 	f.StringVar(&h.label, "label", "hold", "what others see of this one beside host and process")

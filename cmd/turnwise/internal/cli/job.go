@@ -40,15 +40,10 @@ type job struct {
 
 func newJob(s *service) *job { return &job{service: s} }
 
-// commands makes c run a job. prepare checks and applies the flags that only c has.
+// commands makes c run a job that waits for one turn. prepare checks and applies the flags that only c has.
 func (j *job) commands(c *cobra.Command, prepare func() error) {
 	f := c.Flags()
-	f.SetInterspersed(false)
-	j.request.flags(f)
-	f.StringVar(&j.label, "label", "", "what others see of this one beside host and process (default: the command's name)")
-	j.program.flags(f)
-	completeSignals(c)
-	f.IntVar(&j.statusFD, "status-fd", -1, "write events as lines of JSON to this file `descriptor`")
+	j.request.waitFlags(f)
 	f.BoolVar(&j.flock, "flock", false, "the exit codes of flock(1): 1 if somebody has it, 69 if the command cannot be run")
 	for _, alias := range []string{"nb", "nonblocking"} {
 		f.BoolVar(&j.try, alias, false, "")
@@ -56,13 +51,31 @@ func (j *job) commands(c *cobra.Command, prepare func() error) {
 	}
 	f.Var(&j.wait, "timeout", "")
 	_ = f.MarkHidden("timeout")
+	own := func(args []string) ([]string, error) { return args, nil }
+	j.runs(c, own, func() error {
+		if err := prepare(); err != nil {
+			return err
+		}
+		return j.run()
+	})
+}
+
+// runs makes c run a program under holds. own takes the arguments that only c has, from the front.
+func (j *job) runs(c *cobra.Command, own func(args []string) ([]string, error), run func() error) {
+	f := c.Flags()
+	f.SetInterspersed(false)
+	j.request.flags(f)
+	f.StringVar(&j.label, "label", "", "what others see of this one beside host and process (default: the command's name)")
+	j.program.flags(f)
+	completeSignals(c)
+	f.IntVar(&j.statusFD, "status-fd", -1, "write events as lines of JSON to this file `descriptor`")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		err := j.arguments(f, args)
+		args, err := own(args)
 		if err == nil {
-			err = prepare()
+			err = j.arguments(f, args)
 		}
 		if err == nil {
-			err = j.run()
+			err = run()
 		}
 		return j.asFlock(err)
 	}
@@ -107,7 +120,10 @@ func (j *job) asFlock(err error) error {
 }
 
 // run does the job. Its error, if any, has the exit code.
-func (j *job) run() error {
+func (j *job) run() error { return j.atService(j.terms) }
+
+// atService does something in a session of the service, and ends that.
+func (j *job) atService(do func(w *waiter) error) error {
 	if err := j.find(); err != nil {
 		return err
 	}
@@ -120,7 +136,7 @@ func (j *job) run() error {
 	if err := w.connect(reports); err != nil {
 		return err
 	}
-	err = j.terms(w)
+	err = do(w)
 	w.close(err)
 	return err
 }

@@ -30,10 +30,14 @@ type request struct {
 	noteTurn bool
 }
 
-func (r *request) flags(f *pflag.FlagSet) {
+// waitFlags say how long to wait for the turn.
+func (r *request) waitFlags(f *pflag.FlagSet) {
 	f.BoolVarP(&r.try, "nonblock", "n", false, "do not wait at all")
 	f.VarP(&r.wait, "wait", "w", "wait no longer than this")
 	f.IntVarP(&r.busyCode, "conflict-exit-code", "E", codeBusy, "the exit `code` if somebody has it, or -w is over")
+}
+
+func (r *request) flags(f *pflag.FlagSet) {
 	f.Var(&r.ttl, "ttl", "how long the service keeps the place if nothing is heard: 10s as it comes; 60s for a job that must outlast a pause of the service")
 	f.BoolVarP(&r.quiet, "quiet", "q", false, "say nothing of the wait")
 	f.BoolVar(&r.noteTurn, "note-turn", false, "once it is held for a second, write into the line since when: who, top and serve show it")

@@ -29,6 +29,7 @@ type waiter struct {
 	reports *status.Reporter
 	signals *signals
 	client  *coord.Client
+	slot    string          // of cron
 	me      chan coord.Node // where it has to wait, one place after the other
 }
 
