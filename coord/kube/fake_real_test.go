@@ -87,6 +87,15 @@ func conversation(t *testing.T, opts []Option) (all []string) {
 	update("change what is gone, by its uid", third, mine, "9")
 	risen := update("change what is gone, by its version alone", stand{revision: third.revision}, mine, "10")
 	say("delete what has risen", deletion(name, risen))
+	held := object(stand{}, mine, "11")
+	held.Metadata.Finalizers = []string{"example.com/wait"}
+	waits := say("make one that waits for somebody", request{method: http.MethodPost, body: held})
+	going := say("delete what waits", deletion(name, waits))
+	going = say("read what waits", request{method: http.MethodGet, name: name})
+	update("change what waits, at the old version", waits, mine, "12")
+	gone := update("change what waits, so that it does not", going, mine, "13")
+	all = append(all, fmt.Sprintf("its version is another: %t", gone != going))
+	say("read what was changed", request{method: http.MethodGet, name: name})
 	elsewhere := *s.base
 	elsewhere.Path = strings.Replace(elsewhere.Path, "/default/", "/nowhere/", 1)
 	s.base = &elsewhere

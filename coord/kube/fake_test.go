@@ -181,8 +181,15 @@ func (f *fake) write(w http.ResponseWriter, r *http.Request, name string, body m
 		return
 	}
 	before := f.all[name]
-	f.rev++
 	m := meta(body)
+	if before != nil && meta(before)["deletionTimestamp"] != nil && m["finalizers"] == nil {
+		m["resourceVersion"], m["deletionTimestamp"] = meta(before)["resourceVersion"], meta(before)["deletionTimestamp"]
+		m["uid"], m["creationTimestamp"] = meta(before)["uid"], meta(before)["creationTimestamp"]
+		f.remove(name)
+		answer(w, code, body)
+		return
+	}
+	f.rev++
 	m["resourceVersion"] = strconv.Itoa(f.rev)
 	if before != nil {
 		m["uid"], m["creationTimestamp"] = meta(before)["uid"], meta(before)["creationTimestamp"]
@@ -206,13 +213,29 @@ func (f *fake) delete(w http.ResponseWriter, name string, body map[string]any) {
 	if !f.fits(w, meta(there), said) {
 		return
 	}
-	if body["dryRun"] == nil {
-		f.rev++
-		delete(f.all, name)
-		f.history = append(f.history, change{f.rev, there, nil})
-		f.changed.Broadcast()
+	if body["dryRun"] != nil {
+		answer(w, 200, map[string]any{"kind": "Status", "status": "Success"})
+		return
 	}
-	answer(w, 200, map[string]any{"kind": "Status", "status": "Success"})
+	if meta(there)["finalizers"] == nil {
+		f.remove(name)
+		answer(w, 200, map[string]any{"kind": "Status", "status": "Success"})
+		return
+	}
+	f.rev++
+	going := withRevision(there, f.rev)
+	meta(going)["deletionTimestamp"] = time.Now().UTC().Format(time.RFC3339)
+	f.all[name] = going
+	f.history = append(f.history, change{f.rev, there, going})
+	f.changed.Broadcast()
+	answer(w, 200, going)
+}
+
+func (f *fake) remove(name string) {
+	f.rev++
+	f.history = append(f.history, change{f.rev, f.all[name], nil})
+	delete(f.all, name)
+	f.changed.Broadcast()
 }
 
 func chosen(l map[string]any, selector string) bool {

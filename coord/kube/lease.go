@@ -29,7 +29,15 @@ type metadata struct {
 	Labels          map[string]string `json:"labels,omitempty"`
 	Annotations     map[string]string `json:"annotations,omitempty"`
 	Created         time.Time         `json:"creationTimestamp,omitzero"`
+
+	// These we write nowhere. Whoever makes an object decides on them.
+	Going      time.Time         `json:"deletionTimestamp,omitzero"` // it was deleted, and stays until nobody wants to do something first
+	Finalizers []string          `json:"finalizers,omitempty"`       // who wants to
+	Owners     []json.RawMessage `json:"ownerReferences,omitempty"`  // it is deleted with these
 }
+
+// isTied reports whether an object comes or goes with what is not ours.
+func (m *metadata) isTied() bool { return len(m.Finalizers)+len(m.Owners) > 0 }
 
 // spec has what `kubectl get lease` shows.
 type spec struct {

@@ -38,7 +38,7 @@ func (s *Store) list(ctx context.Context, known *memory, prefix string, yield fu
 	if kind, has := kindOf(prefix); has {
 		selector += "," + kindLabel + "=" + kind
 	}
-	var empty []lease // without what stands in them: a server that lies may have as many as it likes
+	var empty []metadata // without what stands in them: a server that lies may have as many as it likes
 	limit := page
 	for token := ""; ; {
 		all, err := s.some(ctx, known, selector, token, limit)
@@ -54,13 +54,15 @@ func (s *Store) list(ctx context.Context, known *memory, prefix string, yield fu
 			l := &all.Items[i]
 			it, _, err := l.item()
 			it, err = storekit.Listed(it.Key, it, err)
+			going := !l.Metadata.Going.IsZero()
 			switch {
 			case l.Metadata.Name != s.nameOf(it.Key): // somebody's copy, or not ours
-			case err != nil:
+			case err != nil && !going:
 				return err
-			case it.Version.IsZero() && len(empty) < mostCleared:
-				empty = append(empty, lease{Metadata: metadata{Name: l.Metadata.Name, UID: l.Metadata.UID, ResourceVersion: l.Metadata.ResourceVersion}})
-			case it.Version.IsZero():
+			case (going || it.Version.IsZero()) && len(empty) < mostCleared:
+				m := l.Metadata
+				empty = append(empty, metadata{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Going: m.Going})
+			case going || it.Version.IsZero():
 			case strings.HasPrefix(it.Key, prefix) && !yield(it):
 				return nil
 			}
@@ -97,11 +99,16 @@ func (s *Store) some(ctx context.Context, known *memory, selector, token string,
 }
 
 // clear takes away what emptied registers have left behind. If somebody makes one of them again meanwhile, it stays.
-func (s *Store) clear(ctx context.Context, empty []lease) {
-	for _, l := range empty {
-		at := stand{uid: l.Metadata.UID, revision: l.Metadata.ResourceVersion}
-		if err := s.ask(ctx, deletion(l.Metadata.Name, at), nil); err != nil && !isStale(err) {
-			s.Log.Debug("kube: an empty lease stays for now", "lease", l.Metadata.Name, "err", err)
+func (s *Store) clear(ctx context.Context, empty []metadata) {
+	for _, m := range empty {
+		var err error
+		if m.Going.IsZero() {
+			err = s.ask(ctx, deletion(m.Name, stand{uid: m.UID, revision: m.ResourceVersion}), nil)
+		} else {
+			err = s.finish(ctx, m)
+		}
+		if err != nil && !isStale(err) {
+			s.Log.Debug("kube: an empty lease stays for now", "lease", m.Name, "err", err)
 			return
 		}
 	}

@@ -58,7 +58,7 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 }
 
 // mostMarks is how often the mark may be another one while it is looked at.
-const mostMarks = 5
+const mostMarks = 7
 
 // look finds out which memory there is, or begins one.
 func (s *Store) look(ctx context.Context, last *memory) (*memory, error) {
@@ -75,6 +75,11 @@ func (s *Store) look(ctx context.Context, last *memory) (*memory, error) {
 		}
 		if is := mark.Metadata.Annotations[layoutKey]; is != layout || mark.Metadata.UID == "" {
 			return nil, storekit.Denied("the lease %s is of another version of turnwise, or not ours: name another root with WithRoot", s.markName())
+		}
+		if stays, err := s.untie(ctx, &mark); err != nil {
+			return nil, err
+		} else if !stays {
+			continue
 		}
 		m := last
 		switch uid := mark.Metadata.UID; {
@@ -94,6 +99,24 @@ func (s *Store) look(ctx context.Context, last *memory) (*memory, error) {
 	return nil, errLostMark
 }
 
+// untie sees to it that the mark goes with nothing else, and when it was deleted at once: whoever may make leases may have made it.
+// It reports whether the mark is as it should be.
+func (s *Store) untie(ctx context.Context, mark *lease) (done bool, err error) {
+	switch m := mark.Metadata; {
+	case !m.Going.IsZero():
+		return false, s.finish(ctx, m)
+	case m.isTied():
+		own := s.newMark()
+		own.Metadata.UID, own.Metadata.ResourceVersion = m.UID, m.ResourceVersion
+		err := s.ask(ctx, request{method: http.MethodPut, name: m.Name, body: own}, nil)
+		if isStale(err) {
+			err = nil
+		}
+		return false, err
+	}
+	return true, nil
+}
+
 // ageOf rounds down what two whole seconds of a clock make. What is older than anybody's session counts as without an end.
 func (s *Store) ageOf(age time.Duration, now time.Time) time.Duration {
 	age = max(age-time.Second, 0)
@@ -107,9 +130,13 @@ func (s *Store) ageOf(age time.Duration, now time.Time) time.Duration {
 }
 
 func (s *Store) makeMark(ctx context.Context) error {
-	return s.ask(ctx, request{method: http.MethodPost, body: &lease{APIVersion: group, Kind: "Lease", Metadata: metadata{
+	return s.ask(ctx, request{method: http.MethodPost, body: s.newMark()}, &lease{})
+}
+
+func (s *Store) newMark() *lease {
+	return &lease{APIVersion: group, Kind: "Lease", Metadata: metadata{
 		Name: s.markName(), Labels: map[string]string{rootLabel: s.root}, Annotations: map[string]string{layoutKey: layout},
-	}}}, &lease{})
+	}}
 }
 
 // tryRights asks the server to change and to delete the mark, and not to do it after all.

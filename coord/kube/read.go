@@ -28,6 +28,9 @@ func (s *Store) content(ctx context.Context, known *memory, key string) (cur reg
 		return register.Item{Key: key}, stand{}, nil
 	case err != nil:
 		return cur, at, err
+	case !l.Metadata.Going.IsZero():
+		known.seen.Forget(key)
+		return register.Item{Key: key}, stand{}, s.finish(ctx, l.Metadata)
 	}
 	if cur, at, err = l.item(); err != nil {
 		return cur, at, err

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
 	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/recipes/mutex"
@@ -125,6 +127,83 @@ func TestAStrangerWhoMayCreateLeases(t *testing.T) {
 	}
 	if err := h.Release(); err != nil {
 		t.Error(err)
+	}
+}
+
+// tied is an empty lease as a stranger makes it, who may create: when it is deleted it waits for him.
+func tied(s *Store, key string) *lease {
+	l := s.compose(&register.Swap{Key: key}, stand{})
+	l.Metadata.Finalizers = []string{"mallory.example/wait"}
+	return l
+}
+
+// Who lists has an empty lease deleted, and it waits. The next write makes it wait no more: then the server says that it has written,
+// and deletes it.
+func writesToWhatIsGoing(t *testing.T, stranger *Store, one, other *Store) {
+	t.Helper()
+	for _, key := range []string{"line/orders", "sweeper"} {
+		put(t, one, register.Item{Key: "warm" + key}, "1")
+		if err := stranger.ask(within(t, 20*time.Second), request{method: http.MethodPost, body: tied(stranger, key)}, nil); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := other.List(within(t, 20*time.Second), "", func(register.Item) bool { return true }); err != nil {
+				t.Error(err)
+			}
+			it := put(t, one, read(t, one, key), "2")
+			if is := read(t, other, key); is.Version != it.Version {
+				t.Errorf("%s: what was written is not there: %+v", key, is)
+			}
+			var l lease
+			if err := other.ask(within(t, 20*time.Second), request{method: http.MethodGet, name: other.nameOf(key)}, &l); err != nil || l.Metadata.isTied() {
+				t.Errorf("%s: %+v, %v", key, l.Metadata, err)
+			}
+		}
+	}
+}
+
+func TestAWriteToALeaseThatIsGoingIsNotLost(t *testing.T) {
+	f := newFake(t)
+	opts := append(f.options(t), WithRoot(freshRoot()))
+	writesToWhatIsGoing(t, raw(t, opts), opened(t, opts...), opened(t, opts...))
+}
+
+func TestAStrangerWhoMakesALeaseThatWaitsForHim(t *testing.T) {
+	n := neighbour(t, "create")
+	opts := append(as(t, n.Cluster, 0, servers.KubeToken("one")), WithRoot(n.stranger.root))
+	writesToWhatIsGoing(t, n.stranger, opened(t, opts...), opened(t, opts...))
+}
+
+// He makes the mark, so that it goes with something of his when he likes, or never.
+func TestAMarkThatAStrangerMadeIsTiedToNothing(t *testing.T) {
+	f := newFake(t)
+	opts := append(f.options(t), WithRoot(freshRoot()))
+	stranger := raw(t, opts)
+	mark := stranger.newMark()
+	mark.Metadata.Finalizers = []string{"mallory.example/wait"}
+	mark.Metadata.Owners = []json.RawMessage{json.RawMessage(`{"apiVersion":"v1","kind":"ConfigMap","name":"his","uid":"1"}`)}
+	ask := func(q request, out any) {
+		t.Helper()
+		if err := stranger.ask(within(t, 20*time.Second), q, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(request{method: http.MethodPost, body: mark}, nil)
+	s := opened(t, opts...)
+	var l lease
+	ask(request{method: http.MethodGet, name: s.markName()}, &l)
+	if l.Metadata.isTied() || l.Metadata.Annotations[layoutKey] != layout {
+		t.Errorf("the mark is %+v", l.Metadata)
+	}
+	// One that is going already makes room for the next.
+	ask(deletion(s.markName(), stand{uid: l.Metadata.UID}), nil)
+	ask(request{method: http.MethodPost, body: mark}, &l)
+	ask(deletion(s.markName(), stand{uid: l.Metadata.UID}), nil)
+	before := l.Metadata.UID
+	again := opened(t, opts...)
+	ask(request{method: http.MethodGet, name: again.markName()}, &l)
+	if l.Metadata.UID == before || !l.Metadata.Going.IsZero() {
+		t.Errorf("the mark is %+v", l.Metadata)
 	}
 }
 

@@ -69,3 +69,15 @@ func (s *Store) remove(ctx context.Context, known *memory, key string, at stand)
 	}
 	return err
 }
+
+// finish ends an object that was deleted and waits for somebody. We have nobody wait, so that is a stranger's doing: who may make leases
+// may make that of a line before it is used. A write would have nobody wait any more, and the API server would then say that it has
+// written, and delete the object. So whoever finds one finishes it, and takes it for gone.
+func (s *Store) finish(ctx context.Context, m metadata) error {
+	err := s.ask(ctx, request{method: http.MethodPut, name: m.Name, body: &lease{APIVersion: group, Kind: "Lease",
+		Metadata: metadata{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}}}, nil)
+	if isStale(err) {
+		return nil
+	}
+	return err
+}
