@@ -56,7 +56,7 @@ func (a advice) on(err error) (says string, class error) {
 		return "the server's disk is full: nothing was changed", nil
 	case "53300":
 		return "the server has no connection to spare: raise max_connections, or see WithConnections", nil
-	case "54000":
+	case fullQueue:
 		return "if the queue of notes is full, some session listens and stays in a transaction: see pg_stat_activity", nil
 	case "26000", "42P05":
 		return "is there a pooler in transaction mode? Add default_query_exec_mode=exec to the URL", nil
@@ -90,6 +90,10 @@ func (t table) failed(ctx context.Context, err error, format string, args ...any
 
 // notTheOne is SQLSTATE's division by zero, by which a transaction ends at another server than the one that we know.
 const notTheOne = "22012"
+
+// fullQueue is SQLSTATE's limit of a program. Anybody who may connect can listen, stay in a transaction, and tell until the queue of notes
+// is full; then nothing that tells is committed. So a swap does without its notes, which are hints.
+const fullQueue = "54000"
 
 // undone reports whether a statement certainly did nothing, and is worth another try at once.
 func undone(err error) bool {

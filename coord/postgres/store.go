@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -24,6 +25,7 @@ type Store struct {
 	listener *listener         // nil if the store tells of nothing
 
 	known  *storekit.Known[*memory]
+	quiet  sync.Once // a swap has gone without its notes, which is said once
 	closed atomic.Bool
 }
 

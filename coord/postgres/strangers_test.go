@@ -394,6 +394,34 @@ func TestAStrangerWithoutRights(t *testing.T) {
 	}
 }
 
+// Who may connect fills the queue of notes, of 8 GB, in a minute: he listens, stays in a transaction, and tells without end. Here the
+// server says at once what it says then.
+func TestAStrangerWhoFillsTheQueueOfNotes(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.app(), s.app()
+	store := opened(t, s.url("app"))
+	h := storecheck.Locked(t, a, "orders")
+	s.admin(`ALTER FUNCTION pg_catalog.pg_notify(text, text) RENAME TO pg_notify_before`, `CREATE FUNCTION pg_catalog.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+		RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000'; END $$`)
+	got := make(chan error, 1)
+	go func() {
+		_, err := mutex.New(b, "orders").Lock(within(t, 60*time.Second))
+		got <- err
+	}()
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+	if err := <-got; err != nil {
+		t.Errorf("the next one: %v", err)
+	}
+	note := register.Note{Topic: "x", Text: []byte("y")}
+	it := put(t, store, register.Item{Key: "k"}, "1", note)
+	it = put(t, store, it, "2", note)
+	if _, err := store.Swap(within(t, 20*time.Second), register.Swap{Key: "k", Old: it.Version, Notes: []register.Note{note}}); err != nil {
+		t.Errorf("remove: %v", err)
+	}
+}
+
 // used grants mallory a right on a table that app uses.
 func (s *strangers) used(right string) (a, b *coord.Client) {
 	s.t.Helper()

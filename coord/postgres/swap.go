@@ -18,12 +18,19 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 		err = fmt.Errorf("%w: %d bytes", register.ErrTooLarge, len(w.Value))
 		return register.Item{}, s.table.failed(ctx, err, "swap %q", w.Key)
 	}
-	err = storekit.Change(func() error {
+	change := func() error {
 		return s.with(ctx, func(c *pgx.Conn, known *memory) (err error) {
 			cur, err = s.swap(ctx, c, known, &w)
 			return err
 		})
-	}, undone)
+	}
+	if err = storekit.Change(change, undone); isState(err, fullQueue) && len(w.Notes) > 0 {
+		s.quiet.Do(func() {
+			s.Log.Warn("postgres: nobody can be told of a turn, so who waits only looks now and then", "err", s.table.explain(err))
+		})
+		w.Notes = nil
+		err = storekit.Change(change, undone)
+	}
 	return cur, s.table.failed(ctx, err, "swap %q", w.Key)
 }
 
