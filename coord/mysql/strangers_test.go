@@ -183,6 +183,7 @@ func TestAStrangerWhoMayInsert(t *testing.T) {
 	s.mallory(`INSERT INTO ` + usual + ` (name, version, since, value) VALUES ('line/spoilt', 1, NOW(), 'x')`)
 	storecheck.SpoilsOneLine(t, a, b, "spoilt")
 	for _, sql := range []string{"DELETE FROM " + usual, "UPDATE " + usual + " SET value = ''", "SELECT 1 FROM " + usual,
+		"INSERT INTO " + usual + " (name, version, since, value) VALUES ('epoch', 1, NOW(), 'x')", // all new lines would be refused
 		"INSERT INTO " + usual + " (name, version, since, value) VALUES ('line/orders', 1, NOW(), '') ON DUPLICATE KEY UPDATE value = ''",
 		"REPLACE INTO " + usual + " (name, version, since, value) VALUES ('line/orders', 1, NOW(), '')"} {
 		s.mayNot(sql)

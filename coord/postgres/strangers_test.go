@@ -461,6 +461,7 @@ func TestAStrangerWhoMayInsert(t *testing.T) {
 	s.mallory(`INSERT INTO ` + usual + ` (key, version, value) VALUES ('line/spoilt', 1, 'x')`)
 	storecheck.SpoilsOneLine(t, a, b, "spoilt")
 	for _, sql := range []string{"DELETE FROM " + usual, "UPDATE " + usual + " SET value = ''", "SELECT FROM " + usual,
+		"INSERT INTO " + usual + " (key, version, value) VALUES ('epoch', 1, 'x')", // all new lines would be refused
 		"INSERT INTO " + usual + " (key, version, value) VALUES ('line/orders', 1, '') ON CONFLICT (key) DO UPDATE SET value = ''"} {
 		s.mayNot(sql)
 	}

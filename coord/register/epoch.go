@@ -1,6 +1,7 @@
 package register
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -57,6 +58,18 @@ func parseEpoch(value []byte) (n uint64, ok bool) {
 	return n, f == format && !r.bad && len(r.rest) == 0 && n > 0 && n <= maxToken>>tokenBits
 }
 
+// foundEpoch writes down the first epoch, unless there is one. It is not needed; but where somebody may make registers and change none,
+// he could make this one, and have all new lines refused.
+func (d *Driver) foundEpoch(ctx context.Context) error {
+	_, err := d.store.Swap(ctx, Swap{Key: epochKey, Next: NewVersion(), Value: encodeEpoch(1), By: d.self})
+	if errors.Is(err, ErrConflict) {
+		return nil
+	}
+	return err
+}
+
+func encodeEpoch(n uint64) []byte { return binary.AppendUvarint([]byte{format}, n) }
+
 // mostPassed is by how much a single line may raise the epoch. A line that is in use all the time gets that far ahead in a year,
 // with ten thousand joins a second. Whoever can write to one line could use up the tokens of all others with more.
 const mostPassed = 1 << 10
@@ -74,7 +87,7 @@ func (d *Driver) passEpoch(n uint64) error {
 			return errFarEpoch
 		}
 		ctx, cancel := d.request()
-		_, err = d.store.Swap(ctx, Swap{Key: epochKey, Old: it.Version, Next: NewVersion(), Value: binary.AppendUvarint([]byte{format}, n+1), By: d.self})
+		_, err = d.store.Swap(ctx, Swap{Key: epochKey, Old: it.Version, Next: NewVersion(), Value: encodeEpoch(n + 1), By: d.self})
 		cancel()
 		if err != nil && !errors.Is(err, ErrConflict) {
 			return err

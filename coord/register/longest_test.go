@@ -132,3 +132,17 @@ func TestSettingsThatNobodyCanReadAreRefused(t *testing.T) {
 		}
 	})
 }
+
+// Who may make registers and change none makes the epoch, so that all new lines are refused. It is there from the first session on.
+func TestNobodyMakesTheEpochAfterTheFirstSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, store := forgettingStore()
+		d, s := open(t, store)
+		defer shut(t, d)
+		_, err := store.Swap(t.Context(), register.Swap{Key: "epoch", Next: register.NewVersion(), Value: []byte("x")})
+		if !errors.Is(err, register.ErrConflict) {
+			t.Errorf("he makes it: %v", err)
+		}
+		join(t, s, "fresh")
+	})
+}

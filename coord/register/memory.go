@@ -172,6 +172,11 @@ func (d *Driver) settleTTL(ctx context.Context) (time.Duration, error) {
 				"say the same WithLongestTTL (longest-session in a URL) everywhere, or change it for all: stop them, and see WithLongestTTL about the register %q", driver.ErrDenied, longest, d.cfg.longest, settingsKey)
 		}
 	}
+	if it.Version.IsZero() {
+		if err := d.foundEpoch(rctx); err != nil {
+			return 0, err
+		}
+	}
 	_, err = d.store.Swap(rctx, Swap{Key: settingsKey, Old: it.Version, Next: NewVersion(), By: d.self,
 		Value: binary.AppendUvarint([]byte{format}, uint64(d.cfg.longest.Milliseconds()))})
 	return d.cfg.longest, err
