@@ -12,6 +12,10 @@ var kube = []Bug{
 		testsKube("TestALateDeletionTakesNothingElseAway/fake")),
 	one("kube: a deletion goes by the object, whatever it says by now",
 		"coord/kube/request.go", `if at.revision != "" {`, `if at.revision == "-" {`, testsKube("TestALateDeletionTakesNothingElseAway/fake")),
+	one("kube: a lease that is going is written to",
+		"coord/kube/read.go", `case !l.Metadata.Going.IsZero():`, `case false:`, testsKube("TestAWriteToALeaseThatIsGoingIsNotLost")),
+	one("kube: the mark goes with what its maker likes",
+		"coord/kube/memory.go", `case m.isTied():`, `case false:`, testsKube("TestAMarkThatAStrangerMadeIsTiedToNothing")),
 	one("kube: nobody is told that the server has thrown notes away",
 		"coord/kube/watch.go", `		w.tell(nil)
 	}

@@ -45,6 +45,8 @@ var register = []Bug{
 `, testsRegister("TestNobodyIsLetInBeforeTheSwap")),
 	one("register: a line that is made anew begins with the first epoch",
 		"coord/register/clerk.go", `c.draft(k, batch, epoch)`, `c.draft(k, batch, min(epoch, 1))`, testsRegister("TestTokensRiseAlsoWhenALineWasDeleted")),
+	one("register: anybody makes the epoch who may make registers",
+		"coord/register/memory.go", `d.foundEpoch(rctx)`, `error(nil)`, testsRegister("TestNobodyMakesTheEpochAfterTheFirstSession")),
 	one("register: one line raises the epoch as far as it says",
 		"coord/register/epoch.go", `n-now > mostPassed || n >= maxToken>>tokenBits`, `false`, testsRegister("TestWhoWritesToOneLineUsesUpNoTokensOfOthers")),
 	one("register: a line is deleted, and the epoch stays",
