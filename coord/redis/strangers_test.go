@@ -14,10 +14,10 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// mallory may write, but none of our keys. Some commands need no key.
-func mallory(t *testing.T, address string) func(command ...string) {
+// mallory may write to some keys. Some commands need no key.
+func mallory(t *testing.T, address, keys string) func(command ...string) {
 	t.Helper()
-	redistest.CLI(t, address, "ACL", "SETUSER", "mallory", "on", "nopass", "~other:*", "+@read", "+@write", "+@connection")
+	redistest.CLI(t, address, "ACL", "SETUSER", "mallory", "on", "nopass", "~"+keys, "+@read", "+@write", "+@connection")
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, Username: "mallory", DisableCache: true, ForceSingleClient: true})
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func mallory(t *testing.T, address string) func(command ...string) {
 func TestAStrangerWhoMayWriteOtherKeysLetsNobodyIn(t *testing.T) {
 	cluster := servers.Redis(t)
 	address := cluster.Addrs()[0]
-	says := mallory(t, address)
+	says := mallory(t, address, "other:*")
 	const ttl = 2 * time.Second
 	connect := func() *coord.Client {
 		c, err := Connect(t.Context(), address, WithTTL(ttl), WithLongestTTL(ttl))
@@ -91,4 +91,26 @@ func TestWhoSpoilsOneKeyKeepsNobodyFromListingTheOthers(t *testing.T) {
 	redistest.CLI(t, address, "LPUSH", spoilt, "x")
 	storecheck.Locked(t, c, "orders")
 	storecheck.ListsTheOthers(t, c, "orders")
+}
+
+// A key that is gone looks like one that was thrown away, be it by a user who may write that one key alone.
+func TestAStrangerWhoDeletesOneKeyLetsNobodyIn(t *testing.T) {
+	address := servers.Redis(t).Addrs()[0]
+	says := mallory(t, address, "turnwise:line/his")
+	connect := func() *coord.Client {
+		return storecheck.Connected(t, func(ctx context.Context) (*coord.Client, error) {
+			return Connect(ctx, address, WithTTL(2*time.Second), WithLongestTTL(2*time.Second))
+		})
+	}
+	a, b := connect(), connect()
+	his, other := storecheck.Locked(t, a, "his"), storecheck.Locked(t, b, "other")
+	says("DEL", "turnwise:line/his")
+	for _, name := range []string{"his", "other"} {
+		storecheck.Locked(t, b, name)
+	}
+	for _, h := range []*coord.Hold{his, other} {
+		if h.Err() == nil {
+			t.Error("two hold")
+		}
+	}
 }
