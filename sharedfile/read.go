@@ -28,7 +28,11 @@ func (f *File) Read(ctx context.Context, fn func(r io.Reader) error) error {
 
 // openNewest opens the newest version, and keeps others from removing it. If a newer one comes, the version may be
 // removed between the look and the opening: then openNewest looks again.
+//
+// Whoever may only read can lock all versions, and keep them locked. So nobody waits for such a lock: what is still the newest at
+// a second look is opened without.
 func (f *File) openNewest(ctx context.Context) (*os.File, error) {
+	var locked name // found locked by somebody who wants it alone
 	for pause := time.Duration(0); ; pause = min(2*pause+time.Millisecond, 50*time.Millisecond) {
 		if err := sleep(ctx, pause); err != nil {
 			return nil, err
@@ -49,10 +53,12 @@ func (f *File) openNewest(ctx context.Context) (*os.File, error) {
 			return nil, err
 		}
 		// Where versions cannot be locked they are kept for an hour.
-		if locked, known := lockShared(v); (locked || !known) && f.stands(n, v) {
+		ours, known := lockShared(v)
+		if (ours || !known || n == locked) && f.stands(n, v) {
 			return v, nil
 		}
 		v.Close()
+		locked = n
 	}
 }
 

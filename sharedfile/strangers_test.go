@@ -136,3 +136,43 @@ func TestWhatAStrangerHasPutThereIsNotWrittenTo(t *testing.T) {
 		})
 	}
 }
+
+// Whoever may only read the versions can lock each of them, also for himself alone, and keep it locked. Nobody waits for that.
+func TestWhoLocksWhatHeMayReadKeepsNobodyWaiting(t *testing.T) {
+	f, err := Open(nil, filepath.Join(dirLike(t, 0o755), "file"))
+	require.NoError(t, err)
+	lockAll := func() {
+		all, err := os.ReadDir(f.dir)
+		require.NoError(t, err)
+		for _, e := range all {
+			v, err := os.Open(filepath.Join(f.dir, e.Name()))
+			require.NoError(t, err)
+			t.Cleanup(func() { v.Close() })
+			_, known := lockAlone(v)
+			require.True(t, known)
+		}
+	}
+	publish(t, f, 1, "first")
+	lockAll()
+	has := ""
+	read := func(ctx context.Context) error {
+		return f.Read(ctx, func(r io.Reader) error {
+			b, err := io.ReadAll(r)
+			has = string(b)
+			return err
+		})
+	}
+	assert.NoError(t, soonDone(t, read))
+	assert.Equal(t, "first", has)
+	assert.NoError(t, soonDone(t, func(ctx context.Context) error {
+		return f.Publish(ctx, fence.Stamp{Token: 2}, func(w io.Writer) error {
+			lockAll() // what is being written, too
+			return text("second")(w)
+		})
+	}))
+	assert.NoError(t, soonDone(t, read))
+	assert.Equal(t, "second", has)
+	plain, err := os.ReadFile(f.Path())
+	require.NoError(t, err)
+	assert.Equal(t, "second", string(plain))
+}

@@ -110,6 +110,8 @@ var stores = []Bug{
 		"sharedfile/inside.go", `!named.Mode().IsRegular() {
 		err = &fs`, `named == nil {
 		err = &fs`, testsOf("sharedfile", "TestWhatIsNoPlainFileIsNoVersion")),
+	one("sharedfile: who reads waits for whoever has locked a version",
+		"sharedfile/read.go", `ours || !known || n == locked`, `ours || !known`, testsOf("sharedfile", "TestWhoLocksWhatHeMayReadKeepsNobodyWaiting")),
 	one("stores: what a client requires is asked of nobody if Open is told",
 		"coord/register/storekit/settings.go", `case way != ToConnect && len(s.Client) > 0:`, `case false:`, testsOf("coord/file", "TestOptions")),
 }
