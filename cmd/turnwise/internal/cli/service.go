@@ -62,9 +62,14 @@ func configured() (c configuration, path string, err error) {
 	if err != nil {
 		return c, "", nil // without a home there is no configuration
 	}
-	meta, err := toml.DecodeFile(path, &c)
+	f, err := openConfiguration(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, path, nil
+	}
+	var meta toml.MetaData
+	if err == nil {
+		defer f.Close()
+		meta, err = toml.NewDecoder(f).Decode(&c)
 	}
 	if err == nil && len(meta.Undecoded()) > 0 {
 		err = fmt.Errorf("there is no setting %s: it takes backend, and profile.NAME.backend", meta.Undecoded()[0])
@@ -73,6 +78,30 @@ func configured() (c configuration, path string, err error) {
 		return c, path, fail(codeConfig, "%s: %w", path, err)
 	}
 	return c, path, nil
+}
+
+// openConfiguration opens the configuration, if it is this user's or root's. HOME may be that of somebody else, as under a sudo that
+// keeps it, and who writes the configuration says where this user's locks are, and which of his files is sent there as a password.
+func openConfiguration(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe keeps nobody waiting
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	switch err = unix.Fstat(int(f.Fd()), &st); {
+	case err != nil:
+	case uint32(st.Mode)&unix.S_IFMT != unix.S_IFREG: //nolint:unconvert // Mode is 16 bits on macOS
+		err = errors.New("it is no plain file")
+	case st.Uid != 0 && int(st.Uid) != os.Geteuid():
+		err = fmt.Errorf("it belongs to user %d, who could have your files sent anywhere: chown it, or set HOME or XDG_CONFIG_HOME to what is yours", st.Uid)
+	case st.Mode&0o002 != 0:
+		err = errors.New("everybody may write to it: chmod o-w it")
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // address returns the URL of the service.
