@@ -181,10 +181,8 @@ func (p *place) lockRoot(c *config) error {
 	if err == nil {
 		return nil
 	}
-	var st unix.Stat_t
-	statErr := unix.Fstat(int(p.root.f.Fd()), &st)
 	switch {
-	case err == unix.EWOULDBLOCK && statErr == nil && p.root.by.othersMayLock(&st):
+	case err == unix.EWOULDBLOCK && p.strangersMayLock():
 		c.Log.Warn("file: somebody has locked the directory with flock, which proves nothing, since users may lock it who may not write to it: chmod 700 it, or 2770 for a group", "dir", p.path)
 	case err == unix.EWOULDBLOCK:
 		return fmt.Errorf("file: somebody has locked %s with flock, perhaps an operator: wait until it is free", p.path)
@@ -194,11 +192,21 @@ func (p *place) lockRoot(c *config) error {
 	return nil
 }
 
-// alone reports whether nobody else uses the directory, and nobody keeps a key in it. If so it is ours until lockRoot. Containers
-// may have a boot id of their own, or none that can be read, and share the directory all the same.
+// strangersMayLock reports whether a lock on the directory may be that of somebody who does not take part.
+func (p *place) strangersMayLock() bool {
+	var st unix.Stat_t
+	err := again(func() error { return unix.Fstat(int(p.root.f.Fd()), &st) })
+	return err == nil && p.root.by.othersMayLock(&st)
+}
+
+// alone reports whether nobody else uses the directory, and nobody keeps a key in it. If so it is ours until lockRoot, where no
+// strangers may lock it. Containers may have a boot id of their own, or none that can be read, and share the directory all the same.
 func (p *place) alone() bool {
 	for tries := 0; flock(p.root.f, unix.LOCK_EX|unix.LOCK_NB) != nil; tries++ {
 		if tries == 20 {
+			if p.strangersMayLock() {
+				break // it proves nothing: only a key that somebody keeps does
+			}
 			return false
 		}
 		time.Sleep(10 * time.Millisecond) // others who have just come let go of it

@@ -212,6 +212,29 @@ func TestAStrangersLockOnADirectoryThatAllMayOpenKeepsNobodyOut(t *testing.T) {
 	put(t, open(t, dir), "k", "x")
 }
 
+// Nor does it keep from being cleared what a power cut has left. In a directory that only its owner may open, it does.
+func TestAStrangersLockKeepsNoDamageAfterARestart(t *testing.T) {
+	for mode, cleared := range map[os.FileMode]bool{0o755: true, 0o700: false} {
+		dir := t.TempDir()
+		require.NoError(t, os.Chmod(dir, mode))
+		s := open(t, dir)
+		put(t, s, "k", strings.Repeat("x", 5000))
+		require.NoError(t, s.Close())
+		require.NoError(t, os.Truncate(path(dir, "k"), 3000))
+		anotherBoot(t, dir)
+		stranger, err := os.Open(dir)
+		require.NoError(t, err)
+		defer stranger.Close()
+		require.NoError(t, flock(stranger, unix.LOCK_SH))
+		_, err = open(t, dir).Read(t.Context(), "k")
+		if cleared {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorIs(t, err, driver.ErrDenied)
+		}
+	}
+}
+
 func TestALinkOfAStrangersIsNotFollowedToTheDirectory(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make files of other users")

@@ -112,6 +112,8 @@ var stores = []Bug{
 		err = &fs`, testsOf("sharedfile", "TestWhatIsNoPlainFileIsNoVersion")),
 	one("sharedfile: who reads waits for whoever has locked a version",
 		"sharedfile/read.go", `ours || !known || n == locked`, `ours || !known`, testsOf("sharedfile", "TestWhoLocksWhatHeMayReadKeepsNobodyWaiting")),
+	one("files: a stranger's lock keeps from being cleared what a restart has left",
+		"coord/file/layout.go", `if p.strangersMayLock() {`, `if false {`, testsOf("coord/file", "TestAStrangersLockKeepsNoDamageAfterARestart")),
 	one("stores: what a client requires is asked of nobody if Open is told",
 		"coord/register/storekit/settings.go", `case way != ToConnect && len(s.Client) > 0:`, `case false:`, testsOf("coord/file", "TestOptions")),
 }
