@@ -82,7 +82,13 @@ all your processes on this machine.`,
 	return root
 }
 
+// released is set by whoever builds a release (tools/release): the go command stamps a version only into what it fetches itself.
+var released string
+
 func version() string {
+	if released != "" {
+		return released
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version
 	}
