@@ -26,7 +26,7 @@ test: deps ## Run everything; a missing server is a failure
 		test-modules lint test-oldest-go test-shells test-model test-planted test-release bench-smoke # the first mostly waits, the others compute
 
 .PHONY: lint
-lint: lint-code lint-tidy lint-os lint-vulns lint-notice ## gofmt, vet and staticcheck, tidy go.mods, other systems, known vulnerabilities, licences
+lint: lint-code lint-tidy lint-os lint-vulns lint-notice lint-workflows ## gofmt, vet and staticcheck, tidy go.mods, other systems, known vulnerabilities, licences, workflows
 
 # Here each module stands by itself, outside go.work, as it does for its users.
 lint lint-%: export GOWORK = off
@@ -38,7 +38,7 @@ TOOL = go tool -modfile=$(CURDIR)/tools/go.mod
 lint-code:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted"; exit 1; fi
-	@set -e; for m in $(MODULES) tools; do (cd $$m && go vet ./... && $(TOOL) staticcheck ./...); done
+	@set -e; for m in $(MODULES) tools tools/release; do (cd $$m && go vet ./... && $(TOOL) staticcheck ./...); done
 
 # Modules with redsync cannot be tidied everywhere: one of its tests wants rueidiscompat, which not every proxy serves.
 # There, vet shows that nothing is missing, and -e that nothing is superfluous.
@@ -46,7 +46,7 @@ REDSYNC = verify/bench verify/integration
 
 .PHONY: lint-tidy
 lint-tidy:
-	@set -e; for m in $(filter-out $(REDSYNC),$(MODULES)) tools; do (cd $$m && go mod tidy -diff); done
+	@set -e; for m in $(filter-out $(REDSYNC),$(MODULES)) tools tools/release; do (cd $$m && go mod tidy -diff); done
 	@for m in $(REDSYNC); do (cd $$m && ! go mod tidy -e -diff 2>/dev/null | grep '^-[^-]') || exit 1; done
 
 .PHONY: lint-os
@@ -60,6 +60,10 @@ lint-vulns:
 .PHONY: lint-notice
 lint-notice: # that NOTICE has the licences of what the tool contains
 	@bash scripts/notice.sh --check
+
+.PHONY: lint-workflows
+lint-workflows: # what .github/workflows says
+	@$(TOOL) actionlint
 
 .PHONY: test-modules
 test-modules: # the tests of every module, with the race detector, but not the benchmarks; what takes longest begins first
@@ -120,8 +124,19 @@ test-newer: deps ## Run the tests of drivers against newer servers: ZooKeeper, V
 	scripts/newer.sh
 
 .PHONY: test-release
-test-release: ## Make a release that nobody sees, and use it
+test-release: test-release-files ## Make a release that nobody sees, and use it
 	@scripts/release.sh --dry-run v0.0.1-test
+
+.PHONY: test-release-files
+test-release-files: # build the files of a release twice, and install, unpack and run them
+	cd tools/release && GOWORK=off go test -count=1 -timeout 30m .
+
+.PHONY: release-files
+release-files: ## Build what people install of the tool, for all systems, into bin/release (VERSION=v0.3.0)
+	cd tools/release && GOWORK=off go run . -version $(VERSION) $(abspath $(RELEASE_FILES))
+
+RELEASE_FILES = bin/release
+VERSION = $(shell git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null || echo v0.0.0-dev)
 
 .PHONY: test-long
 test-long: ## Run the drivers' tests with crowds of ten thousand, all recipes for ten minutes while servers restart, and the models to the end

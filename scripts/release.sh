@@ -132,3 +132,4 @@ fi
 command git -C "$here" pull -q --ff-only "$clone" main
 command git -C "$here" fetch -q --atomic "$clone" "${tags[@]/*/refs/tags/&:refs/tags/&}"
 echo "tagged. To publish it: git push --atomic origin main ${tags[*]}"
+echo "To build what people install of the tool: git checkout $version && make release-files"
