@@ -20,7 +20,7 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	linked := map[string]bool{}
-	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md") {
+	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md", "../CODE_OF_CONDUCT.md", "../SECURITY.md", "../.github/PULL_REQUEST_TEMPLATE.md") {
 		for _, l := range links.FindAllStringSubmatch(fenced.ReplaceAllString(read(t, page), ""), -1) {
 			to, anchor, _ := strings.Cut(l[1], "#")
 			if strings.Contains(to, "://") {
