@@ -293,14 +293,25 @@ type asked struct {
 	changes int // how often the node had changed by then
 }
 
-// arm sends one request that sets watches for all interests not yet covered. Whatever happened after transaction since rings
-// at once. It does not wait for the answer. After a reconnect, or an error, all waiters are rung, and arm again.
+// maxWatched is how many bytes of paths go into one request. A server drops a connection on which it is asked for more than a
+// megabyte at once, and with it every other request of the session.
+const maxWatched = 256 << 10
+
+// batch is what one request for watches asks for.
+type batch struct {
+	all   []asked
+	paths [aspects][]string
+	bytes int
+}
+
+// arm sets watches for all interests not yet covered, with one request unless there are very many. Whatever happened after
+// transaction since rings at once. It does not wait for the answer. After a reconnect, or an error, all waiters are rung, and
+// arm again.
 func (s *session) arm(since int64, interests ...interest) {
 	t := &s.watches
 	t.mu.Lock()
 	connection := t.connection
-	var all []asked
-	var paths [aspects][]string
+	var batches []*batch
 	for _, w := range interests {
 		setting := &w.settings[w.aspect]
 		switch {
@@ -309,20 +320,24 @@ func (s *session) arm(since int64, interests ...interest) {
 			setting.relied = setting.pending > 0
 		default:
 			setting.begin(since)
-			all = append(all, asked{w, w.changes})
-			paths[w.aspect] = append(paths[w.aspect], w.path)
+			if n := len(batches); n == 0 || batches[n-1].bytes >= maxWatched {
+				batches = append(batches, new(batch))
+			}
+			b := batches[len(batches)-1]
+			b.all = append(b.all, asked{w, w.changes})
+			b.paths[w.aspect] = append(b.paths[w.aspect], w.path)
+			b.bytes += len(w.path)
 		}
 	}
 	t.mu.Unlock()
-	if len(all) == 0 {
-		return
+	for _, b := range batches {
+		s.usable.Load().Send(wire.Watch(since, b.paths, func(err error) {
+			t.answered(b.all, connection, err)
+			if err != nil && !errors.Is(err, gozk.ErrConnectionClosed) {
+				time.AfterFunc(driverkit.Jitter(driverkit.Pause(3)), func() { t.ring(b.all) })
+			}
+		}))
 	}
-	s.usable.Load().Send(wire.Watch(since, paths, func(err error) {
-		t.answered(all, connection, err)
-		if err != nil && !errors.Is(err, gozk.ErrConnectionClosed) {
-			time.AfterFunc(driverkit.Jitter(driverkit.Pause(3)), func() { t.ring(all) })
-		}
-	}))
 }
 
 // answered records the answer to a request for watches. It rings those who relied on a watch that is used up already, so
