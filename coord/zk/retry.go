@@ -159,7 +159,14 @@ var answers = []error{
 	gozk.ErrNoNode, gozk.ErrNoAuth, gozk.ErrBadVersion, gozk.ErrNoChildrenForEphemerals, gozk.ErrNodeExists,
 	gozk.ErrNotEmpty, gozk.ErrInvalidACL, gozk.ErrAuthFailed, gozk.ErrAPIError, gozk.ErrBadArguments,
 	gozk.ErrInvalidPath, gozk.ErrInvalidFlags, gozk.ErrReconfigDisabled, gozk.ErrShortBuffer, gozk.ErrNothing,
+	errQuota, errLocalSession,
 }
+
+// What the client library has no names for.
+var (
+	errQuota        = errors.New("the quota that an operator has set there is used up (enforceQuota): nothing was changed")
+	errLocalSession = errors.New("the servers keep this session to themselves, so it can have no nodes: they need localSessionsUpgradingEnabled=true")
+)
 
 // unimplemented reports whether the server has no containers: before 3.5.3 it refuses them, or cannot read a transaction
 // with one.
@@ -182,6 +189,11 @@ func explainRefusal(err error, doing, path, permission, on string) error {
 	case errors.Is(err, gozk.ErrInvalidACL):
 		return fmt.Errorf("%w: %s %s: the service does not take the access rights; those for the authenticated user need WithDigestAuth: %w",
 			driver.ErrDenied, doing, path, err)
+	case err == nil:
+	case err.Error() == "unknown error: -125":
+		return fmt.Errorf("%s %s: %w", doing, path, errQuota)
+	case err.Error() == "unknown error: -120":
+		return fmt.Errorf("%w: %s %s: %w", driver.ErrDenied, doing, path, errLocalSession)
 	case errors.Is(err, gozk.ErrNoChildrenForEphemerals):
 		return fmt.Errorf("%s %s: %s is an ephemeral node, in which nothing can be put; use another name: %w", doing, path, on, err)
 	}

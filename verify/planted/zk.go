@@ -56,6 +56,8 @@ var zk = []Bug{
 		"coord/zk/watches.go", `if t.idle <= most {`, `if true || t.idle <= most {`, testsZK("TestNamesThatNobodyUsesLeaveFewWatches")),
 	one("zk: all watches on a long line are asked for at once",
 		"coord/zk/watches.go", `batches[n-1].bytes >= maxWatched`, `false`, testsZK("TestWhoWatchesALongLineKeepsItsConnection")),
+	one("zk: a quota that is used up is taken for trouble on the way",
+		"coord/zk/retry.go", `errQuota, errLocalSession,`, ``, testsZK("TestAQuotaThatIsUsedUpIsSaidToBe")),
 	one("zk: whoever may not write is refused its turn after a silence",
 		"coord/zk/amend.go", `if same && errors.Is(err, gozk.ErrNoAuth) {`, `if false && same && errors.Is(err, gozk.ErrNoAuth) {`,
 		testsZK("TestWhetherANodeStandsIsAskedWithoutTheRightToWrite$/^one_server")),
