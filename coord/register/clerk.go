@@ -414,7 +414,7 @@ func (c *clerk) trouble(batch []*wish, err error, failures int) {
 	if errors.Is(err, ErrForgot) {
 		c.d.forgot(err)
 	}
-	if denied := driver.IsLasting(err) || errors.Is(err, errNoLine); denied {
+	if denied := driver.IsLasting(err); denied {
 		failures = max(failures, driverkit.Slowly)
 		for _, w := range batch {
 			w.say(err)

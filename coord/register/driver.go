@@ -42,6 +42,7 @@ type Driver struct {
 	said      time.Time               // when trouble was logged last
 	wentBack  time.Time               // when a line that went back was logged last
 	nonsense  time.Time               // when a note that makes no sense was logged last
+	unread    time.Time               // when a session that cannot be read was logged last
 
 	sweeping sync.Once // starts the sweeper
 }
@@ -193,6 +194,11 @@ func (d *Driver) saw(err error) {
 // madeNoSense logs a note, at most once in 10 min. Anybody may send such notes: they must not hide trouble, or fill the log.
 func (d *Driver) madeNoSense(note []byte) {
 	d.warn(&d.nonsense, 10*time.Minute, "turnwise: a note that makes no sense", "note", fmt.Sprintf("%.60q", note))
+}
+
+// cannotTell logs that a session cannot be read whose end somebody waits for, at most once in 10 min.
+func (d *Driver) cannotTell(id sessionID, err error) {
+	d.warn(&d.unread, 10*time.Minute, "turnwise: whether a session that others wait for has died cannot be told here", "session", id.String(), "error", err)
 }
 
 // warn logs a warning unless one of its kind was logged a short time ago, at *last.

@@ -48,7 +48,7 @@ func (d *Driver) readEpoch() (Item, uint64, error) {
 	if n, ok := parseEpoch(it.Value); ok {
 		return it, n, nil
 	}
-	return it, 0, fmt.Errorf("register %q: %w", epochKey, errNoLine)
+	return it, 0, fmt.Errorf("register %q: %w", epochKey, unread(it.Value, format))
 }
 
 // parseEpoch reads an epoch. One whose tokens would be greater than the greatest is none that we can have written.

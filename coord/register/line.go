@@ -2,7 +2,6 @@ package register
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -82,7 +81,22 @@ const (
 	allWatched                       // that any node does
 )
 
-var errNoLine = errors.New("what stands in the register is not a line of this version of turnwise")
+// errNoLine is for what no retry can mend: somebody has to upgrade a program, or to take something away.
+var errNoLine = fmt.Errorf("%w: what stands in the register is not what turnwise writes there", driver.ErrDenied)
+
+// mostFormat is the greatest number that a format is ever given: what begins with a greater byte is somebody else's.
+const mostFormat = 31
+
+// unread says what is wrong with a value that does not begin with the format that we write.
+func unread(value []byte, ours byte) error {
+	switch {
+	case len(value) == 0 || value[0] == 0 || value[0] == ours || value[0] > mostFormat:
+		return errNoLine
+	case value[0] > ours:
+		return fmt.Errorf("%w: a newer version of turnwise has written it (format %d, and this one reads %d): upgrade this program", driver.ErrDenied, value[0], ours)
+	}
+	return fmt.Errorf("%w: an older version of turnwise has written it (format %d, and this one reads %d): stop the programs with that version, and see docs/operating.md", driver.ErrDenied, value[0], ours)
+}
 
 // More than this was not written by us, and reading it would cost all who look at the line their memory. Nobody joins a line
 // that has half as much.
@@ -105,8 +119,8 @@ func parseLine(value []byte) (*line, error) {
 		return nil, fmt.Errorf("%w (%d bytes, at most %d are read)", errNoLine, len(value), maxLine)
 	}
 	r := reader{rest: value}
-	if f := r.byte(); f != lineFormat {
-		return nil, fmt.Errorf("%w (format %d)", errNoLine, f)
+	if r.byte() != lineFormat {
+		return nil, unread(value, lineFormat)
 	}
 	l := &line{watched: watched(r.byte()), next: r.number(), seq: r.number(), value: r.bytes(), count: int(r.number()), first: r.number(), last: r.number()}
 	members, kinds := r.bytes(), r.bytes()

@@ -94,7 +94,7 @@ func (d *Driver) read(ctx context.Context, name string) (*line, error) {
 	}
 	l, err := readLine(it.Value)
 	if err != nil {
-		return nil, fmt.Errorf("line %q: %w: %w", name, driver.ErrDenied, err)
+		return nil, fmt.Errorf("line %q: %w", name, err)
 	}
 	return l, nil
 }

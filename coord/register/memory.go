@@ -162,7 +162,7 @@ func (d *Driver) settleTTL(ctx context.Context) (time.Duration, error) {
 	if !it.Version.IsZero() {
 		longest, ok := parseSettings(it.Value)
 		if !ok {
-			return 0, fmt.Errorf("%w: register %q: %w", driver.ErrDenied, settingsKey, errNoLine)
+			return 0, fmt.Errorf("register %q: %w", settingsKey, unread(it.Value, format))
 		}
 		switch {
 		case longest == d.cfg.longest.Truncate(time.Millisecond), longest > d.cfg.longest && !d.bounded:

@@ -156,6 +156,9 @@ func (d *Driver) awaitEnd(ctx context.Context, id sessionID) error {
 		case it.Version.IsZero():
 			return nil
 		}
+		if _, ok := parseHeartbeat(it.Value); !ok && d.presence == nil {
+			d.cannotTell(id, unread(it.Value, format))
+		}
 		first := s.version != it.Version
 		dead, again := s.see(&d.clock, it, sent, time.Now())
 		if d.presence != nil || dead || first && d.suspects(ctx, id, it, asked) {
