@@ -119,9 +119,16 @@ func EncodeCard(o Owner, data []byte) []byte {
 	return append(b, data...)
 }
 
-// DecodeCard takes a card apart. Bytes that are no card come from a foreign contender: the Owner is empty, and they
+// newerCard is the label that is shown of an owner whose card is written in a way that is not known yet.
+const newerCard = "(written by a newer version of turnwise: upgrade this program)"
+
+// DecodeCard takes a card apart. Of a card of a newer version, the Owner says that it is one, and there is no data. Bytes
+// that are no card come from a foreign contender: the Owner is empty, and they
 // are all Data.
 func DecodeCard(b []byte) (Owner, []byte) {
+	if isNewerCard(b) {
+		return Owner{Label: newerCard}, nil
+	}
 	rest, ok := bytes.CutPrefix(b, []byte(cardHead))
 	if !ok {
 		return Owner{}, nonEmpty(b)
@@ -135,6 +142,17 @@ func DecodeCard(b []byte) (Owner, []byte) {
 		return Owner{}, nonEmpty(b)
 	}
 	return o, nonEmpty(data)
+}
+
+// isNewerCard reports whether something begins as a card does that has a greater number.
+func isNewerCard(b []byte) bool {
+	rest, ok := bytes.CutPrefix(b, []byte("turnwise "))
+	number, rest, ended := bytes.Cut(rest, []byte(" "))
+	if !ok || !ended || len(number) > 4 || !bytes.HasPrefix(rest, []byte{'"'}) {
+		return false
+	}
+	n, err := strconv.ParseUint(string(number), 10, 16)
+	return err == nil && n > 1 && number[0] != '0'
 }
 
 func parseOwner(s string) (o Owner, ok bool) {

@@ -17,9 +17,19 @@ func TestACardTellsOwnerAndData(t *testing.T) {
 }
 
 func TestWhatIsNoCardIsForeignData(t *testing.T) {
-	for _, raw := range []string{"", "x", "turnwise 1 ", "turnwise 1 \"h\" x \"l\" now\n", "turnwise 2 \"h\" 1 \"l\"\n"} {
+	for _, raw := range []string{"", "x", "turnwise 1 ", "turnwise 1 \"h\" x \"l\" now\n", "turnwise 2", "turnwise 2 x", "turnwise kind \"h\"", "turnwise 0 \"h\"", "turnwise 01 \"h\""} {
 		owner, data := DecodeCard([]byte(raw))
 		if owner != (Owner{}) || string(data) != raw {
+			t.Errorf("%q: %+v %q", raw, owner, data)
+		}
+	}
+}
+
+// A card of a newer version is not taken for what its owner says, which programs act on: an election's value is an address.
+func TestACardOfANewerVersionIsNoData(t *testing.T) {
+	for _, raw := range []string{"turnwise 2 \"h\" 1 \"l\"\n10.0.0.1:80", "turnwise 17 \"h"} {
+		owner, data := DecodeCard([]byte(raw))
+		if data != nil || owner.Label != newerCard {
 			t.Errorf("%q: %+v %q", raw, owner, data)
 		}
 	}
