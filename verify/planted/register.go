@@ -2,6 +2,14 @@ package planted
 
 // register are the bugs of the driver for whatever can compare and swap, and of its stores.
 var register = []Bug{
+	one("register: a line of a newer version is read as if it were ours",
+		"coord/register/line.go", `	if r.byte() != lineFormat {
+`, `	if r.byte() < lineFormat {
+`, testsRegister("TestWhatAnotherVersionHasWrittenIsRefused")),
+	one("driver: a card of a newer version is somebody's data",
+		"coord/driver/node.go", `	if isNewerCard(b) {
+`, `	if false && isNewerCard(b) {
+`, Tests{Module: ".", Package: "./coord/driver", Run: "^TestACardOfANewerVersionIsNoData$"}),
 	one("register: a watcher of the whole line is told of the first node only",
 		"coord/register/clerk.go", `d.watched&allWatched != 0 && (`, `false && (`, testsRegister("TestWhoWatchesTheWholeLineIsToldAtOnce")),
 	one("register: who hears that its session went back takes its time",
