@@ -90,8 +90,8 @@ func conversation(t *testing.T, opts []Option) (all []string) {
 	held := object(stand{}, mine, "11")
 	held.Metadata.Finalizers = []string{"example.com/wait"}
 	waits := say("make one that waits for somebody", request{method: http.MethodPost, body: held})
-	going := say("delete what waits", deletion(name, waits))
-	going = say("read what waits", request{method: http.MethodGet, name: name})
+	say("delete what waits", deletion(name, waits))
+	going := say("read what waits", request{method: http.MethodGet, name: name})
 	update("change what waits, at the old version", waits, mine, "12")
 	gone := update("change what waits, so that it does not", going, mine, "13")
 	all = append(all, fmt.Sprintf("its version is another: %t", gone != going))
