@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/asks"
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/recipes/mutex"
@@ -143,4 +145,20 @@ func TestWhatAContenderSaysBeside(t *testing.T) {
 	n = coord.Node{Kind: rules.Lead, Rank: -2, Data: []byte("here")}
 	assert.Equal(t, `"here" rank -2`, contenderOf(n).more())
 	assert.Empty(t, contenderOf(coord.Node{}).more())
+}
+
+// refusing is a driver whose service has come to refuse looks at lines.
+type refusing struct{ driver.Driver }
+
+func (refusing) First(context.Context, string, int, *driver.Look) (driver.Look, error) {
+	return driver.Look{}, fmt.Errorf("%w: no more", driver.ErrDenied)
+}
+
+func TestWhoMayNotLookAnyMoreIsToldSo(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		asked := []coord.Node{{Line: "a", Token: 256}}
+		left, err := (&asker{name: "a"}).untilGone(t.Context(), coord.NewClient(refusing{s.Client().Driver()}), asked)
+		require.ErrorIs(t, err, coord.ErrDenied)
+		assert.Equal(t, asked, left)
+	})
 }
