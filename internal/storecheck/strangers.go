@@ -95,7 +95,7 @@ func ListsTheOthers(t testing.TB, c *coord.Client, others ...string) {
 func IsNoLine(t testing.TB, c *coord.Client, name string) {
 	t.Helper()
 	_, err := mutex.New(c, name).Lock(Within(t, 20*time.Second))
-	if err == nil || !strings.Contains(err.Error(), strconv.Quote(name)) || !strings.Contains(err.Error(), "not a line") {
+	if !errors.Is(err, coord.ErrDenied) || !strings.Contains(err.Error(), strconv.Quote(name)) || !strings.Contains(err.Error(), "not what turnwise writes") {
 		t.Errorf("the line itself: %v", err)
 	}
 }
