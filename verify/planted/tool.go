@@ -47,7 +47,7 @@ var tool = []Bug{
 		return n, nil
 	}`, testsTool("./internal/cli", "TestAnIDMayBeShortButNotAmbiguous")),
 	one("tool: the page's socket is open to others",
-		"cmd/turnwise/internal/cli/serve.go", `syscall.Umask(0o177)`, `syscall.Umask(0o111)`,
+		"cmd/turnwise/internal/cli/socket.go", `syscall.Umask(0o177)`, `syscall.Umask(0o111)`,
 		testsTool("./internal/cli", "TestTheSocketOfThePageIsItsUsersAlone")),
 	one("tool: a holder listens to whoever speaks without end",
 		"cmd/turnwise/internal/cli/door.go", `io.LimitReader(c, mostSaid)`, `io.LimitReader(c, mostSaid<<20)`,

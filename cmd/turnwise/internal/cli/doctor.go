@@ -1,5 +1,3 @@
-//go:build linux || darwin
-
 package cli
 
 import (
@@ -11,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnwise/turnwise/backend"
-	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
@@ -99,6 +96,6 @@ func examine(ctx context.Context, s *service) error {
 	for about, says := range client.Driver().Strength().Aspects() {
 		fmt.Fprintf(out, "promise    %s %s\n", about, says)
 	}
-	fmt.Fprintf(out, "commands   are ended by %s\n", run.Means())
+	fmt.Fprintf(out, "commands   %s\n", endedBy())
 	return out.failed
 }

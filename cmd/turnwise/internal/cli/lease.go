@@ -17,9 +17,6 @@ type lease struct {
 	deadline run.Moment    // until when the hold is sure, as last told to the child's keeper
 }
 
-// endless is longer than any hold on a service with a TTL is sure to last.
-const endless = 30 * 24 * time.Hour
-
 // until returns until when the command may go on, and whether that has changed. A hold without a deadline has no limit.
 //
 // It never returns a time later than the true one, because it reads the clock before the deadline.

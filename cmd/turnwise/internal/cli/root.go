@@ -1,41 +1,20 @@
-//go:build linux || darwin
-
 // Package cli has the commands of turnwise: their flags, and what they do. docs/tool.md tells users what they mean.
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/turnwise/turnwise/cmd/turnwise/internal/guard"
 	"github.com/turnwise/turnwise/coord"
 )
 
-// Main runs the program, and returns its exit code.
-func Main(args []string) int {
-	if len(args) > 1 && args[1] == guard.Name {
-		return guard.Main()
-	}
-	root := rootCommand()
-	root.SetArgs(args[1:])
-	c, err := root.ExecuteC()
-	if err == nil {
-		return 0
-	}
+// report says what an error of a command means, and returns its exit code.
+func report(c *cobra.Command, err error) int {
 	code := codeOf(err)
-	var own *ended
-	if errors.As(err, &own) && own.typed != 0 {
-		dieOf(own.typed, own.tell)
-	}
-	if errors.Is(err, errSilent) && code == codeSignal+int(syscall.SIGINT) && foreground() == syscall.Getpgrp() {
-		dieOf(syscall.SIGINT, false) // typed while we waited
-	}
 	if !silent(err) {
 		fmt.Fprintln(os.Stderr, text(err))
 		if code == codeUsage {

@@ -4,12 +4,10 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
-	"time"
 )
 
 // signals is the signals that turnwise gets while it waits, and while the command runs.
@@ -99,36 +97,4 @@ func (s *signals) untilEnd(ctx context.Context) (context.Context, context.Cancel
 		}
 	}()
 	return ctx, cancel
-}
-
-// interruptible returns a context for a command that only looks. A signal ends it; the cause is the exit code for that
-// signal.
-func interruptible() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	go func() {
-		defer signal.Stop(caught)
-		select {
-		case s := <-caught:
-			cancel(fail(codeSignal+int(s.(syscall.Signal)), "%w", errSilent))
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { cancel(nil) }
-}
-
-// unlessInterrupted returns err, or the exit code for the signal that has ended ctx.
-func unlessInterrupted(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSilent) {
-		return cause
-	}
-	return err
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }

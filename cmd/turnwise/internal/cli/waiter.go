@@ -16,7 +16,6 @@ import (
 	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // waiter stands in line at a service for what is requested, once or for one turn after another, and shows the wait.
@@ -224,24 +223,9 @@ func (w *waiter) standsAt(me coord.Node) {
 	}
 }
 
-// The wait is shown when it has lasted for a moment, and again from time to time. Looking may take no more than a twentieth
-// of the time, because a long line takes long to read and many may wait in it.
-const (
-	showAfter = 200 * time.Millisecond
-	showEvery = time.Second
-)
-
-// recovery returns for how much longer the service lets nobody in, since it may have forgotten who holds.
-func recovery(c *coord.Client) time.Duration {
-	if r, ok := c.Driver().(driver.Recovering); ok {
-		return r.Recovery()
-	}
-	return 0
-}
-
-func recovers(to *backend.Service, left time.Duration) string {
-	return fmt.Sprintf("%s may have forgotten who holds, or is new: it lets nobody in for another %v", to, left.Round(time.Second/10))
-}
+// showEvery is how often a wait is shown again. Looking may take no more than a twentieth of the time, because a long line takes
+// long to read and many may wait in it.
+const showEvery = time.Second
 
 func (w *waiter) show(ctx context.Context) {
 	var places []coord.Node // by line; of several the first counts: it steps back from the others
