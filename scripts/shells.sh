@@ -58,7 +58,7 @@ strange() {
 		LANG=tr_TR.UTF-8 LC_ALL=tr_TR.UTF-8 TZ=Pacific/Chatham CDPATH=/:/tmp BASH_ENV=/nonexistent ENV=/nonexistent TERM=dumb SHELL=/bin/false \
 		GIT_DIR=/nonexistent GIT_WORK_TREE=/nonexistent \
 		http_proxy=http://$wrong:1 https_proxy=http://$wrong:1 HTTP_PROXY=http://$wrong:1 HTTPS_PROXY=http://$wrong:1 NO_PROXY=example.com \
-		TURNWISE_BACKEND=etcd://$wrong:1/ TURNWISE_NAME=other TURNWISE_TOKEN=1 TURNWISE_HOLDS="line=a&service=b&token=1" TURNWISE_MODE=read TURNWISE_HOLDER=1 TURNWISE_PROFILE=other TURNWISE_REQUIRE=failover \
+		TURNWISE_BACKEND=etcd://$wrong:1/ TURNWISE_NAME=other TURNWISE_TOKEN=1 TURNWISE_HOLDS="line=a&service=b&token=1" TURNWISE_MODE=read TURNWISE_SLOT=2026-11-27T03:00:00Z TURNWISE_HOLDER=1 TURNWISE_PROFILE=other TURNWISE_REQUIRE=failover \
 		KUBECONFIG=/nonexistent KUBERNETES_SERVICE_HOST=$wrong KUBERNETES_SERVICE_PORT=1 NATS_URL=nats://$wrong:1 \
 		PGHOST=$wrong PGPORT=1 PGUSER=nobody PGPASSWORD=wrong PGDATABASE=other PGSERVICE=none PGTARGETSESSIONATTRS=standby \
 		MYSQL_HOST=$wrong MYSQL_PWD=wrong MYSQL_TCP_PORT=1 REDIS_HOST=$wrong REDIS_PASSWORD=wrong REDISCLI_AUTH=wrong \
