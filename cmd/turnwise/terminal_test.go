@@ -261,6 +261,7 @@ func TestTopInAFileIsNotDrawn(t *testing.T) {
 		s.types("TERM=vt100 turnwise top >log 2>&1 & echo $! >pid\n")
 		pid := s.reads("pid")
 		assert.Regexp(s.t, `^[^\x1b]*\ba\b[^\x1b]*$`, s.reads("log"))
-		s.types("kill " + pid + "; echo >enough\n")
+		s.types("kill " + pid + "; echo >enough; wait; echo >over\n")
+		s.makes("over")
 	})
 }
