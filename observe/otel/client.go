@@ -1,76 +1,60 @@
 package otel
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/observe/internal/measure"
 )
 
-// client is what has to be known of one client from one event to the next. Its observer is told one thing at a time.
+// client is what has to be known of one client from one event to the next.
 type client struct {
 	*Telemetry
 	spans spans
-	waits map[string]series // by the node's ID
-	holds map[turn]held
-	sets  map[series]metric.MeasurementOption
+	open  *measure.Open
+	sets  map[measure.Series]metric.MeasurementOption
 }
 
-// series is what is measured together.
-type series struct{ line, recipe string }
-
-func (s series) attributes(more ...attribute.KeyValue) metric.MeasurementOption {
-	if s.line != "" {
-		more = append(more, lineKey.String(s.line))
+func attributes(of measure.Series, more ...attribute.KeyValue) metric.MeasurementOption {
+	if of.Line != "" {
+		more = append(more, lineKey.String(of.Line))
 	}
-	if s.recipe != "" {
-		more = append(more, recipeKey.String(s.recipe))
+	if of.Recipe != "" {
+		more = append(more, recipeKey.String(of.Recipe))
 	}
 	return metric.WithAttributeSet(attribute.NewSet(more...))
 }
 
 // in returns the series of a node.
-func (c *client) in(n coord.Node) series { return series{c.line(n.Line), recipe(n.Kind)} }
+func (c *client) in(n coord.Node) measure.Series {
+	return measure.Series{Line: c.lines.Of(n.Line), Recipe: measure.Recipe(n.Kind)}
+}
 
 // of returns the attributes of a series. There are few.
-func (c *client) of(in series) metric.MeasurementOption {
+func (c *client) of(in measure.Series) metric.MeasurementOption {
 	set, ok := c.sets[in]
 	if !ok {
-		set = in.attributes()
+		set = attributes(in)
 		c.sets[in] = set
 	}
 	return set
 }
 
-// turn is a hold. Of a place that callers share each turn has a token of its own.
-type turn struct {
-	line  string
-	token coord.Token
-}
-
-func turnOf(n coord.Node) turn { return turn{n.Line, n.Token} }
-
-type held struct {
-	series
-	since time.Time
-}
-
 // Observer returns what a client has to be given, with coord.WithObserver. Each client takes one of its own.
 func (t *Telemetry) Observer() *coord.Observer {
 	c := &client{
-		Telemetry: t, spans: newSpans(t.tracer),
-		waits: make(map[string]series), holds: make(map[turn]held), sets: make(map[series]metric.MeasurementOption),
+		Telemetry: t, spans: newSpans(t.tracer), open: measure.NewOpen(), sets: make(map[measure.Series]metric.MeasurementOption),
 	}
 	return &coord.Observer{
 		Acquiring: c.spans.acquiring,
 		SessionOpened: func(time.Time) {
 			c.opened.Add(nowhere, 1)
-			c.reached()
+			c.away.Over(c)
 		},
 		SessionEnded: func(_ time.Time, why error) {
 			if why != nil {
@@ -79,13 +63,13 @@ func (t *Telemetry) Observer() *coord.Observer {
 		},
 		OpenFailed: func(at time.Time, _ error) {
 			c.notOpened.Add(nowhere, 1)
-			c.notReached(at)
+			c.away.Failed(c, at)
 		},
 		Waiting: func(at time.Time, me coord.Node, ahead int) {
 			c.spans.waiting(at, me, ahead)
 			in := c.in(me)
 			c.stands(in)
-			c.waits[me.ID] = in
+			c.open.Waits(me, in)
 			c.waiting.Add(nowhere, 1, c.of(in))
 		},
 		Behind: func(_ time.Time, me, first coord.Node) { c.spans.behind(me, first) },
@@ -95,10 +79,10 @@ func (t *Telemetry) Observer() *coord.Observer {
 			c.waitEnds(lost)
 		},
 		GaveUp: func(at time.Time, me coord.Node, waited time.Duration, err error) {
-			why := whyGivenUp(err)
+			why := cmp.Or(measure.WhyGivenUp(err), "_OTHER") // so it is called elsewhere, too
 			ctx := c.spans.gaveUp(at, me, waited, err, why)
 			c.waitEnds(me)
-			c.gaveUp.Add(ctx, 1, c.in(me).attributes(whyKey.String(why)))
+			c.gaveUp.Add(ctx, 1, attributes(c.in(me), whyKey.String(why)))
 		},
 		Granted: func(at time.Time, me coord.Node, waited time.Duration) {
 			ctx := c.spans.granted(at, me, waited)
@@ -106,18 +90,18 @@ func (t *Telemetry) Observer() *coord.Observer {
 			in := c.in(me)
 			c.stands(in)
 			c.waited.Record(ctx, waited.Seconds(), c.of(in))
-			c.begins(me, held{in, at})
+			c.begins(me, measure.Held{Series: in, Since: at})
 		},
 		Amended: func(at time.Time, me coord.Node) {
 			c.spans.amended(at, me)
-			if h, ok := c.ends(turnOf(me)); ok {
-				c.begins(me, held{c.in(me), h.since})
+			if h, ok := c.ends(measure.TurnOf(me)); ok {
+				c.begins(me, measure.Held{Series: c.in(me), Since: h.Since})
 			}
 		},
 		Released: func(at time.Time, me coord.Node, lasted time.Duration) {
-			ctx := c.spans.ended(at, turnOf(me), nil, "")
-			if h, ok := c.ends(turnOf(me)); ok {
-				c.held.Record(ctx, lasted.Seconds(), c.of(h.series))
+			ctx := c.spans.ended(at, measure.TurnOf(me), nil, "")
+			if h, ok := c.ends(measure.TurnOf(me)); ok {
+				c.held.Record(ctx, lasted.Seconds(), c.of(h.Series))
 			}
 		},
 		Lost: c.holdLost,
@@ -128,107 +112,46 @@ func (t *Telemetry) Observer() *coord.Observer {
 var nowhere = context.Background()
 
 func (c *client) holdLost(at time.Time, me coord.Node, err error) {
-	why := whyLost(err)
-	h, ok := c.ends(turnOf(me))
+	why := measure.WhyLost(err)
+	h, ok := c.ends(measure.TurnOf(me))
 	if !ok {
 		return
 	}
-	if at.Before(h.since) {
-		at = h.since
-	}
-	ctx := c.spans.ended(at, turnOf(me), err, why)
-	c.held.Record(ctx, at.Sub(h.since).Seconds(), c.of(h.series))
-	c.lost.Add(ctx, 1, h.attributes(whyKey.String(why)))
+	lasted := h.Lasted(at)
+	ctx := c.spans.ended(h.Since.Add(lasted), measure.TurnOf(me), err, why)
+	c.held.Record(ctx, lasted.Seconds(), c.of(h.Series))
+	c.lost.Add(ctx, 1, attributes(h.Series, whyKey.String(why)))
 }
 
 // stands makes sure that who might lead has a series that says he does not.
-func (c *client) stands(in series) {
-	if in.recipe == "election" {
-		c.leader.Add(nowhere, 0, series{line: in.line}.attributes())
+func (c *client) stands(in measure.Series) {
+	if in.Recipe == measure.Election {
+		c.leader.Add(nowhere, 0, attributes(measure.Series{Line: in.Line}))
 	}
 }
 
 // waitEnds counts a node no more that had to wait. Many did not.
 func (c *client) waitEnds(n coord.Node) {
-	if in, ok := c.waits[n.ID]; ok {
-		delete(c.waits, n.ID)
+	if in, waited := c.open.WaitEnds(n); waited {
 		c.waiting.Add(nowhere, -1, c.of(in))
 	}
 }
 
-func (c *client) begins(n coord.Node, h held) {
-	c.holds[turnOf(n)] = h
-	c.count(h.series, 1)
+func (c *client) begins(n coord.Node, h measure.Held) {
+	c.open.Begins(measure.TurnOf(n), h)
+	c.count(h.Series, 1)
 }
 
-func (c *client) ends(t turn) (h held, ok bool) {
-	if h, ok = c.holds[t]; ok {
-		delete(c.holds, t)
-		c.count(h.series, -1)
+func (c *client) ends(t measure.Turn) (h measure.Held, held bool) {
+	if h, held = c.open.Ends(t); held {
+		c.count(h.Series, -1)
 	}
-	return h, ok
+	return h, held
 }
 
-func (c *client) count(in series, more int64) {
+func (c *client) count(in measure.Series, more int64) {
 	c.holding.Add(nowhere, more, c.of(in))
-	if in.recipe == "election" {
-		c.leader.Add(nowhere, more, series{line: in.line}.attributes())
+	if in.Recipe == measure.Election {
+		c.leader.Add(nowhere, more, attributes(measure.Series{Line: in.Line}))
 	}
-}
-
-func (c *client) reached() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.away, c)
-}
-
-func (c *client) notReached(at time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a := c.away[c]
-	if a == nil || at.Sub(a.last) > forgetAfter {
-		a = &absences{first: at}
-		c.away[c] = a
-	}
-	a.last = at
-}
-
-func recipe(kind string) string {
-	switch {
-	case kind == rules.Lock:
-		return "mutex"
-	case kind == rules.Lead:
-		return "election"
-	case kind == rules.Reader:
-		return "reader"
-	case kind == rules.Writer:
-		return "writer"
-	case rules.IsPermits(kind):
-		return "semaphore"
-	}
-	return "other"
-}
-
-func whyGivenUp(err error) string {
-	switch {
-	case errors.Is(err, coord.ErrUnavailable): // and that is why the time is up
-		return "unreachable"
-	case errors.Is(err, context.Canceled):
-		return "canceled"
-	case errors.Is(err, context.DeadlineExceeded):
-		return "timeout"
-	}
-	return "_OTHER" // so it is called elsewhere, too
-}
-
-func whyLost(err error) string {
-	switch {
-	case errors.Is(err, coord.ErrRemoved):
-		return "removed"
-	case errors.Is(err, coord.ErrClosed):
-		return "closed"
-	case errors.Is(err, context.DeadlineExceeded): // of MaxHold
-		return "overdue"
-	}
-	return "session"
 }

@@ -49,31 +49,27 @@ package otel
 
 import (
 	"context"
-	"strings"
-	"sync"
-	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/turnwise/turnwise/observe/internal/measure"
 )
 
 // Option changes what is measured, or where it goes. A nil Option changes nothing.
 type Option func(*Telemetry)
 
 // Lines says what stands in the metrics' attribute turnwise.line, as a function that maps the names of many lines to a few words, such
-// as the part before the first slash. After mostLines different ones the rest is "others". Where it returns "" there is no attribute.
+// as the part before the first slash. After 200 different ones the rest is "others". Where it returns "" there is no attribute.
 func Lines(label func(line string) string) Option {
 	return func(t *Telemetry) {
 		if label != nil {
-			t.label = label
+			t.lines.Label = label
 		}
 	}
 }
-
-// mostLines is how many values the attribute may have.
-const mostLines = 200
 
 // MeterProvider has the metrics go there, and not to the global provider.
 func MeterProvider(p metric.MeterProvider) Option {
@@ -95,7 +91,8 @@ func TracerProvider(p trace.TracerProvider) Option {
 
 // Telemetry is where the observers of a program's clients send what they are told. It needs no goroutine.
 type Telemetry struct {
-	label   func(line string) string
+	lines   measure.Lines
+	away    measure.Outages
 	meters  metric.MeterProvider
 	tracers trace.TracerProvider
 	tracer  trace.Tracer
@@ -103,17 +100,7 @@ type Telemetry struct {
 	waited, held                                  metric.Float64Histogram
 	waiting, holding, leader                      metric.Int64UpDownCounter
 	gaveUp, lost, opened, sessionsLost, notOpened metric.Int64Counter
-
-	mu    sync.Mutex
-	lines map[string]struct{}   // the values there are
-	away  map[*client]*absences // of clients that lately could get no session
 }
-
-// absences are the failures to open a session, one soon after the other.
-type absences struct{ first, last time.Time }
-
-// forgetAfter is when a failure counts no more. While somebody wants a session the next one comes after ten seconds or so.
-const forgetAfter = 40 * time.Second
 
 // scope is the name of the meter and of the tracer.
 const scope = "github.com/turnwise/turnwise/observe/otel"
@@ -122,10 +109,7 @@ const scope = "github.com/turnwise/turnwise/observe/otel"
 // a service has been out of reach. To tell clients apart, have one for each, with providers whose resources differ. What the
 // provider of metrics does not like goes to OpenTelemetry's error handler.
 func New(opts ...Option) *Telemetry {
-	t := &Telemetry{
-		label: func(string) string { return "" }, meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider(),
-		lines: make(map[string]struct{}), away: make(map[*client]*absences),
-	}
+	t := &Telemetry{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for _, o := range opts {
 		if o != nil {
 			o(t)
@@ -146,7 +130,7 @@ func New(opts ...Option) *Telemetry {
 	handled(m.Float64ObservableGauge(prefix+"session.unreachable", metric.WithUnit("s"),
 		metric.WithDescription("For how long no session has been had though one is wanted."),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
-			o.Observe(t.longestAbsence().Seconds())
+			o.Observe(t.away.Longest().Seconds())
 			return nil
 		})))
 	return t
@@ -154,11 +138,8 @@ func New(opts ...Option) *Telemetry {
 
 const prefix = "turnwise.client."
 
-// buckets reach from a hand-off in memory to the lead of a night.
-var buckets = []float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600, 10_000, 36_000}
-
 func duration(m metric.Meter, name, what string) metric.Float64Histogram {
-	return handled(m.Float64Histogram(prefix+name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(buckets...)))
+	return handled(m.Float64Histogram(prefix+name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(measure.Buckets...)))
 }
 
 func active(m metric.Meter, name, unit, what string) metric.Int64UpDownCounter {
@@ -175,33 +156,6 @@ func handled[I any](instrument I, err error) I {
 		otel.Handle(err)
 	}
 	return instrument
-}
-
-func (t *Telemetry) longestAbsence() (longest time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for c, a := range t.away {
-		if time.Since(a.last) > forgetAfter { // nobody wants a session any more
-			delete(t.away, c)
-			continue
-		}
-		longest = max(longest, time.Since(a.first))
-	}
-	return longest
-}
-
-// line returns what stands in the metrics' attribute.
-func (t *Telemetry) line(name string) string {
-	label := strings.ToValidUTF8(t.label(name), "\uFFFD")
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, known := t.lines[label]; !known {
-		if len(t.lines) >= mostLines {
-			return "others"
-		}
-		t.lines[label] = struct{}{}
-	}
-	return label
 }
 
 const (

@@ -10,16 +10,17 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/observe/internal/measure"
 )
 
 // spans are those of one client. It is told only afterwards that somebody has acquired, so an acquire's span begins when it ends, and
 // until then its events are kept.
 type spans struct {
 	tracer trace.Tracer
-	waits  map[string][]event       // by the node's ID
-	links  map[string]trace.Link    // to whom they wait for, by the node's ID
-	within map[turn]context.Context // of calls, from what they are told to what their client is told, at once
-	holds  map[turn]trace.Span
+	waits  map[string][]event               // by the node's ID
+	links  map[string]trace.Link            // to whom they wait for, by the node's ID
+	within map[measure.Turn]context.Context // of calls, from what they are told to what their client is told, at once
+	holds  map[measure.Turn]trace.Span
 }
 
 // Traceparent returns the span in a call's context as W3C writes it, for coord.WithTraces: see the package's documentation.
@@ -43,7 +44,7 @@ type event struct {
 const mostEvents = 100
 
 func newSpans(tracer trace.Tracer) spans {
-	return spans{tracer: tracer, waits: make(map[string][]event), links: make(map[string]trace.Link), within: make(map[turn]context.Context), holds: make(map[turn]trace.Span)}
+	return spans{tracer: tracer, waits: make(map[string][]event), links: make(map[string]trace.Link), within: make(map[measure.Turn]context.Context), holds: make(map[measure.Turn]trace.Span)}
 }
 
 // acquiring is called by whoever acquires, several at once perhaps. What it returns is told, just before the client, what only the call
@@ -58,7 +59,7 @@ func (s *spans) acquiring(ctx context.Context) *coord.Observer {
 	}
 	ends := func(me coord.Node) {
 		stands(me)
-		s.within[turnOf(me)] = ctx
+		s.within[measure.TurnOf(me)] = ctx
 	}
 	return &coord.Observer{
 		Waiting: func(_ time.Time, me coord.Node, _ int) { stands(me) },
@@ -72,7 +73,7 @@ func (s *spans) acquiring(ctx context.Context) *coord.Observer {
 }
 
 // parent returns the context in which a call's spans begin. A place that callers share belongs to none of them.
-func (s *spans) parent(t turn) context.Context {
+func (s *spans) parent(t measure.Turn) context.Context {
 	ctx, ok := s.within[t]
 	if !ok {
 		return nowhere
@@ -124,7 +125,7 @@ func (s *spans) acquired(parent context.Context, at time.Time, n coord.Node, wai
 	if link, ok := s.links[n.ID]; ok {
 		opts = append(opts, trace.WithLinks(link))
 	}
-	ctx, span := s.tracer.Start(parent, "acquire "+recipe(n.Kind), opts...)
+	ctx, span := s.tracer.Start(parent, "acquire "+measure.Recipe(n.Kind), opts...)
 	for _, e := range s.take(n) {
 		if !e.at.Before(began) {
 			span.AddEvent(e.name, trace.WithTimestamp(e.at), trace.WithAttributes(e.about...))
@@ -135,31 +136,31 @@ func (s *spans) acquired(parent context.Context, at time.Time, n coord.Node, wai
 
 // gaveUp, like those that follow, returns the context of the span that it has ended.
 func (s *spans) gaveUp(at time.Time, me coord.Node, waited time.Duration, err error, why string) context.Context {
-	ctx, span := s.acquired(s.parent(turnOf(me)), at, me, waited)
+	ctx, span := s.acquired(s.parent(measure.TurnOf(me)), at, me, waited)
 	fail(span, err, why)
 	span.End(trace.WithTimestamp(at))
 	return ctx
 }
 
 func (s *spans) granted(at time.Time, me coord.Node, waited time.Duration) context.Context {
-	parent := s.parent(turnOf(me))
+	parent := s.parent(measure.TurnOf(me))
 	ctx, span := s.acquired(parent, at, me, waited)
 	span.AddEvent("granted", trace.WithTimestamp(at))
 	span.End(trace.WithTimestamp(at))
-	_, s.holds[turnOf(me)] = s.tracer.Start(parent, "hold "+recipe(me.Kind), trace.WithTimestamp(at), trace.WithAttributes(about(me)...),
+	_, s.holds[measure.TurnOf(me)] = s.tracer.Start(parent, "hold "+measure.Recipe(me.Kind), trace.WithTimestamp(at), trace.WithAttributes(about(me)...),
 		trace.WithLinks(trace.LinkFromContext(ctx)))
 	return ctx
 }
 
 func (s *spans) amended(at time.Time, me coord.Node) {
-	if span, ok := s.holds[turnOf(me)]; ok {
+	if span, ok := s.holds[measure.TurnOf(me)]; ok {
 		span.SetAttributes(about(me)...)
 		span.AddEvent("amended", trace.WithTimestamp(at), trace.WithAttributes(kindKey.String(coord.Printable(me.Kind))))
 	}
 }
 
 // ended is for a hold that was released, or is lost for a reason.
-func (s *spans) ended(at time.Time, t turn, err error, why string) context.Context {
+func (s *spans) ended(at time.Time, t measure.Turn, err error, why string) context.Context {
 	span, ok := s.holds[t]
 	if !ok {
 		return nowhere
@@ -180,7 +181,7 @@ func fail(span trace.Span, err error, why string) {
 // about is what a span says of a node. What comes from elsewhere is made fit to be shown, and to be sent.
 func about(n coord.Node) []attribute.KeyValue {
 	return []attribute.KeyValue{
-		lineKey.String(coord.Printable(n.Line)), recipeKey.String(recipe(n.Kind)), kindKey.String(coord.Printable(n.Kind)),
+		lineKey.String(coord.Printable(n.Line)), recipeKey.String(measure.Recipe(n.Kind)), kindKey.String(coord.Printable(n.Kind)),
 		tokenKey.Int64(int64(n.Token)),
 	}
 }

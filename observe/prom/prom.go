@@ -25,32 +25,28 @@
 package prom
 
 import (
-	"strings"
-	"sync"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/turnwise/turnwise/observe/internal/measure"
 )
 
 // Option changes what is measured. A nil Option changes nothing.
 type Option func(*Metrics)
 
 // Lines says what stands in the label line, as a function that maps the names of many lines to a few words, such as the part before
-// the first slash. After mostLines different ones the rest is "others".
+// the first slash. After 200 different ones the rest is "others".
 func Lines(label func(line string) string) Option {
 	return func(m *Metrics) {
 		if label != nil {
-			m.label = label
+			m.lines.Label = label
 		}
 	}
 }
 
-// mostLines is how many values the label line may have.
-const mostLines = 200
-
 // Metrics is a prometheus.Collector. It needs no goroutine, and asks nobody when it is collected.
 type Metrics struct {
-	label func(line string) string
+	lines measure.Lines
+	away  measure.Outages
 
 	waited, held                    *prometheus.HistogramVec
 	waiting, holding, leader        *prometheus.GaugeVec
@@ -58,22 +54,12 @@ type Metrics struct {
 	opened, sessionsLost, notOpened prometheus.Counter
 	unreachable                     *prometheus.Desc
 	all                             []prometheus.Collector
-
-	mu    sync.Mutex
-	lines map[string]struct{}   // the labels there are
-	away  map[*client]*absences // of clients that lately could get no session
 }
-
-// absences are the failures to open a session, one soon after the other.
-type absences struct{ first, last time.Time }
-
-// forgetAfter is when a failure counts no more. While somebody wants a session the next one comes after ten seconds or so.
-const forgetAfter = 40 * time.Second
 
 // New returns metrics of which nothing has been measured yet. To tell clients apart, have metrics for each, and register them with
 // prometheus.WrapRegistererWith.
 func New(opts ...Option) *Metrics {
-	m := &Metrics{label: func(string) string { return "" }, lines: make(map[string]struct{}), away: make(map[*client]*absences)}
+	m := new(Metrics)
 	for _, o := range opts {
 		if o != nil {
 			o(m)
@@ -97,16 +83,13 @@ func New(opts ...Option) *Metrics {
 
 const prefix = "turnwise_client_"
 
-// buckets reach from a hand-off in memory to the lead of a night.
-var buckets = []float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600, 10_000, 36_000}
-
 func with[C prometheus.Collector](m *Metrics, c C) C {
 	m.all = append(m.all, c)
 	return c
 }
 
 func histogram(m *Metrics, name, help string, labels []string) *prometheus.HistogramVec {
-	return with(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}, labels))
+	return with(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: measure.Buckets}, labels))
 }
 
 func gauge(m *Metrics, name, help string, labels []string) *prometheus.GaugeVec {
@@ -134,32 +117,5 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, c := range m.all {
 		c.Collect(to)
 	}
-	to <- prometheus.MustNewConstMetric(m.unreachable, prometheus.GaugeValue, m.longestAbsence().Seconds())
-}
-
-func (m *Metrics) longestAbsence() (longest time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for c, a := range m.away {
-		if time.Since(a.last) > forgetAfter { // nobody wants a session any more
-			delete(m.away, c)
-			continue
-		}
-		longest = max(longest, time.Since(a.first))
-	}
-	return longest
-}
-
-// line returns what stands in the label.
-func (m *Metrics) line(name string) string {
-	label := strings.ToValidUTF8(m.label(name), "\uFFFD")
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, known := m.lines[label]; !known {
-		if len(m.lines) >= mostLines {
-			return "others"
-		}
-		m.lines[label] = struct{}{}
-	}
-	return label
+	to <- prometheus.MustNewConstMetric(m.unreachable, prometheus.GaugeValue, m.away.Longest().Seconds())
 }
