@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/turnwise/turnwise/verify/servers"
 )
 
 // idleTTL is that of the sessions whose cost is measured: the default of most drivers.
@@ -46,14 +42,14 @@ func (b *bench) load(p *Contestant, n int, window time.Duration) ([]Column, erro
 	ctx, cancel := context.WithTimeout(direct(b.ctx, s), window+3*time.Minute)
 	defer cancel()
 	measure := func() (busy time.Duration, memory float64, err error) {
-		before, _, err := byServers()
+		before, _, err := servers.TakenByAll() // they are our children
 		if err == nil {
 			err = pause(ctx, window, nil)
 		}
 		if err != nil {
 			return 0, 0, err
 		}
-		after, memory, err := byServers()
+		after, memory, err := servers.TakenByAll()
 		return after - before, memory, err
 	}
 	nobody, bare, err := measure()
@@ -84,53 +80,4 @@ func (b *bench) load(p *Contestant, n int, window time.Duration) ([]Column, erro
 		{"processor time a second", perSecond / float64(n), "µs"},
 		{"memory", max(0, memory-bare) / float64(n), "bytes"},
 	}, nil
-}
-
-// byServers returns the processor time that the processes below this one have used so far, and the memory that they have. They are
-// the servers.
-func byServers() (busy time.Duration, memory float64, err error) {
-	const tick = time.Second / 100 // Linux says so to programs, whatever its own is
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil || len(stats) == 0 {
-		return 0, 0, fmt.Errorf("no processes are seen: %w", err)
-	}
-	parents, fields := map[int]int{}, map[int][]string{}
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil { // it has ended
-			continue
-		}
-		pid, _ := strconv.Atoi(strings.Split(path, "/")[2])
-		fields[pid] = strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // from the state on, the third of all
-		parents[pid], _ = strconv.Atoi(fields[pid][1])
-	}
-	number := func(pid, field int) float64 {
-		n, _ := strconv.ParseFloat(fields[pid][field-3], 64)
-		return n
-	}
-	for pid := range fields {
-		if slices.Contains(ancestors(parents, pid), os.Getpid()) {
-			busy += time.Duration(number(pid, 14)+number(pid, 15)) * tick
-			memory += 1024 * share(pid)
-		}
-	}
-	return busy, memory, nil
-}
-
-// share returns the kilobytes that a process has, where those that it shares are divided among all who have them.
-func share(pid int) float64 {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-	_, behind, _ := strings.Cut(string(text), "\nPss:")
-	if words := strings.Fields(behind); len(words) > 0 {
-		kilobytes, _ := strconv.ParseFloat(words[0], 64)
-		return kilobytes
-	}
-	return 0
-}
-
-func ancestors(parents map[int]int, pid int) (all []int) {
-	for pid = parents[pid]; pid > 1; pid = parents[pid] {
-		all = append(all, pid)
-	}
-	return all
 }

@@ -3,8 +3,10 @@
 package servers
 
 import (
+	"errors"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // On systems other than Linux a child outlives a parent that was kill -9'd. Tests still end their own.
@@ -26,6 +28,9 @@ func (p *Process) freezeChildren() {}
 func (p *Process) thawChildren() {}
 
 func (p *Process) killChildren() {}
+
+// TakenByAll is known on Linux alone.
+func TakenByAll() (busy time.Duration, memory float64, err error) { return 0, 0, errors.ErrUnsupported }
 
 // roomIn returns 0: no folder is known to be in memory.
 func roomIn(string) int64 { return 0 }
