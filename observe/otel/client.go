@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/observe/internal/measure"
+	"github.com/turnwise/turnwise/observe/measure"
 )
 
 // client is what has to be known of one client from one event to the next.

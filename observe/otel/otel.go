@@ -55,7 +55,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/turnwise/turnwise/observe/internal/measure"
+	"github.com/turnwise/turnwise/observe/measure"
 )
 
 // Option changes what is measured, or where it goes. A nil Option changes nothing.

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/observe/internal/measure"
+	"github.com/turnwise/turnwise/observe/measure"
 )
 
 // spans are those of one client. It is told only afterwards that somebody has acquired, so an acquire's span begins when it ends, and

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/observe/internal/measure"
+	"github.com/turnwise/turnwise/observe/measure"
 )
 
 // client is what has to be known of one client from one event to the next.

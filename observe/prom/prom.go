@@ -27,7 +27,7 @@ package prom
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/turnwise/turnwise/observe/internal/measure"
+	"github.com/turnwise/turnwise/observe/measure"
 )
 
 // Option changes what is measured. A nil Option changes nothing.

@@ -1,4 +1,4 @@
-// Package measure is what Observers that measure have in common, whoever collects the figures.
+// Package measure is for authors of Observers that measure, whoever collects the figures: what prom and otel have in common.
 package measure
 
 import (
