@@ -2,6 +2,8 @@ module github.com/turnwise/turnwise/tools/release
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/cavaliergopher/cpio v1.0.1
 	github.com/goreleaser/nfpm/v2 v2.45.2
