@@ -22,7 +22,8 @@ type AcquireOption func(*acquire)
 func Reentrant() AcquireOption { return func(a *acquire) { a.ifHeld = nestInHold } }
 
 // MaxWait bounds how long Acquire waits. After that it returns an error that is context.DeadlineExceeded, and also
-// ErrBusy or ErrUnavailable. With zero or less it does not wait at all: it does what TryAcquire does, except for the
+// ErrBusy or ErrUnavailable. If whoever has the line waits for what this client holds, the error says so: see Error.Circle.
+// With zero or less it does not wait at all: it does what TryAcquire does, except for the
 // error. MaxWait changes nothing for TryAcquire, which never waits.
 func MaxWait(d time.Duration) AcquireOption { return func(a *acquire) { a.maxWait = d } }
 
@@ -113,6 +114,7 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		a.tells = a.observer.of(ctx)
 	}
 	var cancel context.CancelFunc
+	caller := ctx
 	switch {
 	case a.try, a.maxWait == forever:
 	case a.maxWait <= 0:
@@ -132,7 +134,8 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 
 	switch {
 	case a.sharesNode() && !a.try:
-		return a.together(ctx)
+		h, err := a.together(ctx)
+		return h, a.explain(caller, err)
 	case a.sharesNode():
 		if h, known := a.tryTogether(); h != nil {
 			return h, nil
@@ -151,7 +154,7 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		if ctx.Err() == nil && errors.Is(err, driver.ErrSessionEnded) {
 			continue
 		}
-		return nil, a.wrap(a.reason(ctx, err))
+		return nil, a.explain(caller, a.wrap(a.reason(ctx, err)))
 	}
 }
 

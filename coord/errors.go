@@ -97,6 +97,10 @@ type Error struct {
 	// a try it is the first in line, with its Owner, unless that one has just left or the service could not say. For a
 	// wait that ran out it is the nearest ahead, usually without its Owner; Client.First returns the first in line.
 	Blocker Node
+
+	// Circle is a line that this client holds and that the Blocker, who has Line, waits for: neither goes on before one gives up. It is
+	// looked for when a MaxWait has run out; "" if none was seen. Longer circles are shown by `turnwise serve` and `turnwise top`.
+	Circle string
 }
 
 func (e *Error) Error() string {
