@@ -177,6 +177,23 @@ func TestAStrangerWhoMayInsertKeepsALineWaiting(t *testing.T) {
 	storecheck.Locked(t, b, "orders")
 }
 
+func TestAStrangerWhoMayInsertKeepsLinesWaiting(t *testing.T) {
+	s := withStrangers(t)
+	s.used("INSERT")
+	tx, err := dialed(t, storecheck.As(t, s.m.URL(), "mallory", "", "theirs")).BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	storecheck.RenewedBeside(t, s.client("app", WithConnections(1)), 2*time.Second, func(names []string) {
+		for _, name := range names {
+			if _, err := tx.ExecContext(within(t, 10*time.Second), `INSERT INTO `+usual+` (name, version, since, value) VALUES (?, 1, NOW(), '')`, "line/"+name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 func TestAStrangerWhoMayInsert(t *testing.T) {
 	s := withStrangers(t)
 	a, b := s.used("INSERT")
@@ -429,6 +446,100 @@ func TestAStrangerWhoMayEndConnections(t *testing.T) {
 	})
 	if killed == 0 {
 		t.Error("he has ended nothing")
+	}
+}
+
+// What stands in init_connect has run before we can ask for it.
+func TestAStrangerWhoMayAdministerConnectionsRunsAnything(t *testing.T) {
+	s := withStrangers(t)
+	if isMySQL(t, s.m) {
+		t.Skip("there it takes SYSTEM_VARIABLES_ADMIN")
+	}
+	s.admin(`GRANT CONNECTION ADMIN ON *.* TO mallory@'127.0.0.1'`)
+	s.mallory(`SET GLOBAL init_connect = 'INSERT INTO ours.caught VALUES (CURRENT_USER())'`)
+	s.client("app")
+	if n := s.admin(`SELECT COUNT(*) FROM ours.caught WHERE who LIKE 'app@%'`); n == "0" {
+		t.Error("nothing has run with app's rights")
+	}
+}
+
+func TestAStrangerWhoMaySetOwnersRunsAnything(t *testing.T) {
+	s := withStrangers(t)
+	if isMySQL(t, s.m) {
+		t.Skip("there it is SET_ANY_DEFINER")
+	}
+	s.client("app")
+	s.mayNot("DELETE FROM " + usual)
+	s.admin(`GRANT SET USER ON *.* TO mallory@'127.0.0.1'`)
+	s.mallory(`CREATE DEFINER = app@'127.0.0.1' PROCEDURE theirs.p() SQL SECURITY DEFINER DELETE FROM `+usual, `CALL theirs.p()`)
+	if n := s.admin(`SELECT COUNT(*) FROM ` + usual); n != "0" {
+		t.Errorf("%s rows are left", n)
+	}
+}
+
+// A UNIQUE index takes some rows for one that are not, and without the primary key two could be of one name: neither is gone on with.
+func TestAStrangerWhoMayMakeIndexes(t *testing.T) {
+	for name, sql := range map[string]string{
+		"one more":       "CREATE UNIQUE INDEX more ON " + usual + " (value(2))",
+		"not the others": "DROP INDEX `PRIMARY` ON " + usual,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := withStrangers(t)
+			a, b := s.used("INDEX")
+			h := storecheck.Locked(t, a, "orders")
+			s.mallory(sql)
+			for _, c := range []*coord.Client{a, b} {
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				if _, err := mutex.New(c, "orders").TryLock(ctx); err == nil && h.Err() == nil {
+					t.Error("two hold")
+				}
+				if _, err := mutex.New(c, "other").Lock(ctx); err == nil {
+					t.Error("a line is made in such a table")
+				}
+				cancel()
+			}
+			if strings.HasPrefix(sql, "DROP") {
+				storecheck.EndsSoon(t, h)
+				s.admin("ALTER TABLE " + usual + " ADD PRIMARY KEY (name)")
+			} else {
+				s.admin("DROP INDEX more ON " + usual)
+			}
+			storecheck.Locked(t, b, "other")
+		})
+	}
+}
+
+func TestAStrangerWhoMayFlushTables(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.client("app"), s.client("app")
+	s.admin(`GRANT RELOAD ON *.* TO mallory@'127.0.0.1'`)
+	h := storecheck.Locked(t, a, "orders")
+	c := dialed(t, storecheck.As(t, s.m.URL(), "mallory", "", "theirs"))
+	if _, err := c.ExecContext(within(t, 10*time.Second), "FLUSH TABLES WITH READ LOCK"); err != nil {
+		t.Fatal(err)
+	}
+	storecheck.EndsSoon(t, h)
+	if _, err := c.ExecContext(within(t, 10*time.Second), "UNLOCK TABLES"); err != nil {
+		t.Fatal(err)
+	}
+	storecheck.ShutsOut(t, a, b, "more")
+}
+
+// What he makes beside the table is his alone, and runs with his own rights.
+func TestAStrangerWhoMayMakeThingsBesideTheTable(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.client("app"), s.client("app")
+	s.admin(`GRANT EVENT, CREATE TEMPORARY TABLES, CREATE ROUTINE, SHOW VIEW ON turnwise.* TO mallory@'127.0.0.1'`, `SET GLOBAL event_scheduler = 1`)
+	h := storecheck.Locked(t, a, "orders")
+	s.mallory(`CREATE TEMPORARY TABLE `+usual+` (name VARBINARY(10))`,
+		`CREATE FUNCTION turnwise.UTC_TIMESTAMP(n INT) RETURNS DATETIME RETURN '2000-01-01'`,
+		`CREATE EVENT turnwise.e ON SCHEDULE EVERY 1 SECOND DO DELETE FROM `+usual)
+	s.client("app")
+	storecheck.IsBusy(t, b, "orders")
+	select {
+	case <-h.Context().Done():
+		t.Errorf("the hold: %v", context.Cause(h.Context()))
+	case <-time.After(3 * time.Second):
 	}
 }
 

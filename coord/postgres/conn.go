@@ -17,7 +17,7 @@ import (
 
 // setUp sets what we need and the user has left open.
 func setUp(cfg *pgxpool.Config, c config) {
-	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = c.conns, 0, 0
+	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = c.conns+1, 0, 0
 	cfg.PingTimeout = time.Second
 	cc := cfg.ConnConfig
 	vet(cc)

@@ -60,7 +60,7 @@ func open(ctx context.Context, cfg *pgxpool.Config, c config) (*Store, error) {
 	if err := c.checkPassword(cfg.ConnConfig); err != nil {
 		return nil, pkg.Unopened(where(cfg.ConnConfig), err)
 	}
-	s := &Store{config: c, plain: pgx.QueryExecModeExec, known: storekit.NewKnown[*memory]()}
+	s := &Store{config: c, plain: pgx.QueryExecModeExec, slots: storekit.NewSlots(int(c.conns)), known: storekit.NewKnown[*memory]()}
 	s.table, _ = tableOf(c.tableName)
 	s.sql = statementsFor(s.table)
 	setUp(cfg, c)

@@ -20,6 +20,7 @@ type Store struct {
 	sql   statements
 
 	pool     *pgxpool.Pool
+	slots    *storekit.Slots   // of the pool, which has one connection more
 	pooler   bool              // something between us and the server hands our statements to any connection it has
 	plain    pgx.QueryExecMode // for statements that are rare, and before we know whether there is a pooler
 	listener *listener         // nil if the store tells of nothing
@@ -60,6 +61,11 @@ func (s *Store) with(ctx context.Context, do func(c *pgx.Conn, known *memory) er
 	if err != nil {
 		return err
 	}
+	free, err := s.slots.Take(ctx)
+	if err != nil {
+		return err
+	}
+	defer free()
 	pc, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return err

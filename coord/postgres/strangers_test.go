@@ -467,6 +467,37 @@ func TestAStrangerWhoMayInsert(t *testing.T) {
 	}
 }
 
+// A row that nobody sees yet keeps others from making one of that name, until its transaction ends.
+func TestAStrangerWhoMayInsertKeepsLinesWaiting(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.used("INSERT")
+	c := dialed(t, s.url("mallory"))
+	defer c.Close(context.Background())
+	tx, err := c.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := func(names []string) {
+		for _, name := range names {
+			if _, err := tx.Exec(within(t, 10*time.Second), `INSERT INTO `+usual+` (key, version, value) VALUES ($1, 1, 'x')`, []byte("line/"+name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	storecheck.RenewedBeside(t, s.app(WithConnections(1)), 2*time.Second, keep)
+	keep([]string{"spoilt"})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if _, err := mutex.New(b, "spoilt").Lock(ctx); err == nil {
+		t.Error("the line is not locked")
+	}
+	storecheck.ShutsOut(t, a, b, "more")
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Error(err)
+	}
+	storecheck.Locked(t, b, "spoilt")
+}
+
 // Whoever may change rows may change all of them, and lock the whole table. A hold ends all the same when it must.
 func TestAStrangerWhoMayUpdate(t *testing.T) {
 	s := withStrangers(t)

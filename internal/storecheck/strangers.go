@@ -171,3 +171,24 @@ func ConnectionsEnded(t testing.TB, a, b *coord.Client, end func()) {
 		t.Error(err)
 	}
 }
+
+// RenewedBeside fails unless a hold lasts while its client, which may have one connection, wants many lines that somebody keeps
+// locked at the server: each request for one of those waits until it is given up.
+func RenewedBeside(t testing.TB, c *coord.Client, ttl time.Duration, keep func(names []string)) {
+	t.Helper()
+	names := make([]string, 500)
+	for i := range names {
+		names[i] = "kept" + strconv.Itoa(i)
+	}
+	h := Locked(t, c, "orders")
+	keep(names)
+	ctx := Within(t, 4*ttl)
+	for _, name := range names {
+		go mutex.New(c, name).Lock(ctx)
+	}
+	select {
+	case <-h.Context().Done():
+		t.Errorf("who may lock other lines ended the hold of this one: %v", context.Cause(h.Context()))
+	case <-ctx.Done():
+	}
+}

@@ -23,22 +23,27 @@ type Conn interface {
 // unnoticed, and a connection can say which memory it was seen to lead to.
 type Pool[C Conn] struct {
 	dial  func(context.Context) (C, error)
-	slots chan struct{} // one for each connection that is in use
+	slots *Slots // one for each connection that is in use
 
 	mu     sync.Mutex
 	idle   []C
 	closed bool
 }
 
-// NewPool returns a pool of at most size connections.
+// NewPool returns a pool of at most size connections, and one more as long as all of them are in use when a session is renewed.
 func NewPool[C Conn](size int, dial func(context.Context) (C, error)) *Pool[C] {
-	return &Pool[C]{dial: dial, slots: make(chan struct{}, size)}
+	return &Pool[C]{dial: dial, slots: NewSlots(size)}
 }
 
 // Do calls do with a connection that nobody else uses meanwhile. If that breaks the connection, all that are idle are
 // dropped: a server that has gone, or does not answer, takes them along.
 func (p *Pool[C]) Do(ctx context.Context, do func(C) error) error {
-	c, err := p.get(ctx)
+	free, err := p.slots.Take(ctx)
+	if err != nil {
+		return err
+	}
+	defer free()
+	c, err := p.choose(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,21 +53,6 @@ func (p *Pool[C]) Do(ctx context.Context, do func(C) error) error {
 		p.Drop()
 	}
 	return err
-}
-
-func (p *Pool[C]) get(ctx context.Context) (c C, err error) {
-	if err := ctx.Err(); err != nil {
-		return c, err
-	}
-	select {
-	case p.slots <- struct{}{}:
-	case <-ctx.Done():
-		return c, ctx.Err()
-	}
-	if c, err = p.choose(ctx); err != nil {
-		<-p.slots
-	}
-	return c, err
 }
 
 // choose returns an idle connection that is alive, or a new one.
@@ -109,7 +99,6 @@ func (p *Pool[C]) put(c C) {
 	if !keep {
 		c.HangUp()
 	}
-	<-p.slots
 }
 
 // With calls do with a connection of the pool that leads to the memory that the store goes by: recognize is asked about each before

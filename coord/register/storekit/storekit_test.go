@@ -237,6 +237,35 @@ func TestAPool(t *testing.T) {
 	}
 }
 
+func TestTheRenewalOfASessionWaitsForNothingElse(t *testing.T) {
+	s := NewSlots(2)
+	take := func(w register.Swap) (free func(), err error) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		return s.Take(For(ctx, &w))
+	}
+	other, renewal := register.Swap{}, register.Swap{Clock: true}
+	for range 2 {
+		if _, err := take(other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := take(other); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a third is let through: %v", err)
+	}
+	for range 2 {
+		free, err := take(renewal)
+		if err != nil {
+			t.Fatalf("a renewal beside two others: %v", err)
+		}
+		if _, err := take(renewal); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a second renewal beside that: %v", err)
+		}
+		free()
+	}
+}
+
 func TestAConnectionIsUsedOnlyIfItIsRecognized(t *testing.T) {
 	ctx := t.Context()
 	p := NewPool(1, func(context.Context) (*wire, error) { return new(wire), nil })
