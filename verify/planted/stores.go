@@ -61,6 +61,8 @@ var stores = []Bug{
 	one("postgres: the age of one register that cannot be computed ends a list",
 		"coord/postgres/statements.go", `- greatest(least(since, timestamptz '3000-01-01'), timestamptz '1000-01-01'))`, `- since)`,
 		testsIn("coord/postgres", "TestStore$/^13_what_a_stranger_tells$/^"+spoiltHidesNoOther)),
+	one("quorum: what one server says has been promised is believed",
+		"coord/redis/quorum/poll.go", `len(believed)-i < majority`, `false`, testsForgetfulQuorum("TestABallotNearTheEndThatOneServerNamesIsNotBelieved")),
 	one("quorum: a register that somebody has spoilt raises the floor of all",
 		"coord/redis/quorum/scripts.go", ` and not strange(s) and string.sub(s, 1, 16) < '0100000000000000'`, ``,
 		testsForgetfulQuorum("TestWhoWritesToOneLineUsesUpNoBallotsOfOthers")),

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -33,6 +34,11 @@ func parseBallot(s string) (b ballot) {
 // isPossible reports whether rounds can have come to that. With a higher one, nobody would have a ballot left.
 func (b ballot) isPossible() bool { return b.count < ballotEnd }
 
-func (b ballot) less(c ballot) bool {
-	return b.count < c.count || b.count == c.count && b.round < c.round
+// isLikely reports whether rounds come to that in years.
+func (b ballot) isLikely() bool { return b.count < ballotEnd/10 }
+
+func (b ballot) less(c ballot) bool { return b.compare(c) < 0 }
+
+func (b ballot) compare(c ballot) int {
+	return cmp.Or(cmp.Compare(b.count, c.count), cmp.Compare(b.round, c.round))
 }

@@ -268,9 +268,8 @@ func (p *process) poll(do func(*disk) vote) (t tally, err error) {
 			switch t.moved = t.moved || v.err == errMoved; {
 			case v.err != nil:
 			case v.refused:
-				if t.refused++; t.higher.less(v.higher) {
-					t.higher = v.higher
-				}
+				t.refused++
+				t.higher = append(t.higher, v.higher)
 			default:
 				t.yes = append(t.yes, v)
 			}
@@ -299,7 +298,7 @@ func (p *process) change(key string, edit edit) (accepted, bool) {
 			at = ballot{at.count + 1000, 1 + p.w.rnd.Uint64N(ballotEnd)}
 			t, err := p.poll(prepares(key, at))
 			if err != nil {
-				p.higher(key, at, t.higher)
+				p.higher(key, at, t.toExceed(p.r.majority()))
 				continue
 			}
 			now = latest(t.yes)
@@ -315,7 +314,7 @@ func (p *process) change(key string, edit edit) (accepted, bool) {
 		if !t.isVain() {
 			last = at
 		}
-		p.higher(key, at, t.higher)
+		p.higher(key, at, t.toExceed(p.r.majority()))
 		if t, err := p.poll(looks(key)); err == nil && agree(t.yes) && (last == ballot{} || last.less(t.yes[0].accepted.ballot)) {
 			now := latest(t.yes)
 			if next, _ := edit(now.content, last != ballot{}); next.id == now.content.id {

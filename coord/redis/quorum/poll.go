@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register/storekit"
@@ -86,7 +87,7 @@ type tally struct {
 	of      int // how many were asked
 	yes     []vote
 	refused int
-	higher  ballot // the highest that stood in the way
+	higher  []ballot // what stood in the way, as those who refused say
 	failed  []error
 	moved   bool // somebody is in another term
 	again   bool // they were asked before, in an earlier term, and some may have agreed then
@@ -98,12 +99,26 @@ func (t *tally) count(v vote) {
 		t.failed = append(t.failed, fmt.Errorf("%s: %w", v.from.Address, v.err))
 		t.moved = t.moved || v.err == errMoved
 	case v.refused:
-		if t.refused++; t.higher.less(v.higher) {
-			t.higher = v.higher
-		}
+		t.refused++
+		t.higher = append(t.higher, v.higher)
 	default:
 		t.yes = append(t.yes, v)
 	}
+}
+
+// toExceed returns which ballot the next round has to exceed for a majority to agree. What few say does not matter if others suffice: one
+// server that names a ballot near the end of all there are, whoever has written that there, must not have the others promise one like
+// it, since none of them would ever vote again. So such a ballot counts only if a majority says so.
+func (t *tally) toExceed(majority int) ballot {
+	slices.SortFunc(t.higher, ballot.compare)
+	believed := t.higher
+	if i := slices.IndexFunc(believed, func(b ballot) bool { return !b.isLikely() }); i >= 0 && len(believed)-i < majority {
+		believed = believed[:i]
+	}
+	if n := min(majority-len(t.yes), len(believed)); n > 0 {
+		return believed[n-1]
+	}
+	return ballot{}
 }
 
 // counted is how many have answered.

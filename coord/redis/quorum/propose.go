@@ -66,7 +66,7 @@ func (p *proposal) round(ctx context.Context) (*accepted, error) {
 			return a.ask(ctx, r, prepareScript, p.key, at.String())
 		})
 		if err != nil {
-			return p.refused(ctx, at, votes.higher, err)
+			return p.refused(ctx, at, votes.toExceed(q.roster.Load().majority()), err)
 		}
 		now = latest(votes.yes)
 	}
@@ -84,7 +84,7 @@ func (p *proposal) round(ctx context.Context) (*accepted, error) {
 	if !votes.isVain() {
 		p.last = at
 	}
-	return p.refused(ctx, at, votes.higher, err)
+	return p.refused(ctx, at, votes.toExceed(q.roster.Load().majority()), err)
 }
 
 // refused is called after a round has failed. If the edit leaves what there is now as it is, refused returns that: there is

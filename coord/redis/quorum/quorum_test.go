@@ -580,6 +580,62 @@ func TestABallotThatNobodyCanHaveIsNotBelieved(t *testing.T) {
 	}
 }
 
+// One server names a ballot just below the last one, of a register and as its floor. When several processes disturb each other, who
+// loses goes beyond what has refused him: with that, the others would promise a ballot that nobody can exceed, and keep it.
+func TestABallotNearTheEndThatOneServerNamesIsNotBelieved(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3))
+	first := openOn(t, cluster)
+	redistest.Put(t, first, "a", "one")
+	high := ballot{ballotEnd - 1, 1}.String()
+	redistest.CLI(t, cluster.Addrs()[0], "SETRANGE", "turnwise-quorum:a", "0", high)
+	redistest.CLI(t, cluster.Addrs()[0], "SET", "turnwise-quorum.floor", high)
+	all := []*Store{first, openOn(t, cluster), openOn(t, cluster)}
+	for _, key := range []string{"a", "b"} {
+		var under sync.WaitGroup
+		for _, s := range all {
+			under.Go(func() {
+				ctx := redistest.Within(t, 60*time.Second)
+				for range 100 {
+					it, err := s.Read(ctx, key)
+					if err == nil {
+						_, err = s.Swap(ctx, register.Swap{Key: key, Old: it.Version, Next: register.NewVersion(), Value: []byte("x")})
+					}
+					if err != nil && !errors.Is(err, register.ErrConflict) {
+						t.Errorf("%s: %v", key, err)
+						return
+					}
+				}
+			})
+		}
+		under.Wait()
+		for _, a := range cluster.Addrs()[1:] {
+			if b := parseBallot(redistest.CLI(t, a, "GETRANGE", "turnwise-quorum:"+key, "0", "31")); !b.isLikely() {
+				t.Errorf("%s: %s has promised %v", key, a, b)
+			}
+		}
+	}
+}
+
+func TestWhichBallotTheNextRoundHasToExceed(t *testing.T) {
+	low, more, end := ballot{5, 1}, ballot{9, 1}, ballot{ballotEnd - 1, 1}
+	for name, c := range map[string]struct {
+		yes    int
+		higher []ballot
+		want   ballot
+	}{
+		"nobody refused":                  {2, nil, ballot{}},
+		"two of three":                    {0, []ballot{more, low}, more},
+		"one is enough":                   {1, []ballot{more, low}, low},
+		"one names the end":               {0, []ballot{end, low}, low},
+		"one names the end, and no other": {1, []ballot{end}, ballot{}},
+		"a majority names the end":        {0, []ballot{end, ballot{ballotEnd - 2, 1}, low}, ballot{ballotEnd - 2, 1}},
+	} {
+		if got := (&tally{yes: make([]vote, c.yes), higher: c.higher}).toExceed(2); got != c.want {
+			t.Errorf("%s: %v, not %v", name, got, c.want)
+		}
+	}
+}
+
 // A swap makes a register. It was applied, and nobody has heard of that: who proposed it was stopped. Meanwhile the register has been
 // swapped more often than it knows of, and is empty again.
 func TestASwapThatNobodyRemembersIsNotAppliedAgain(t *testing.T) {
