@@ -198,7 +198,8 @@ type Place interface {
 	// Remember writes the memo of the line: at most MaxMemo bytes that stay when all its nodes have gone. nil takes it away. It
 	// is one write that the service makes only while this incarnation of the node stands, so that a process that has lost its
 	// turn cannot write; after that it returns ErrRemoved. The driver retries it: only the holder of a line writes its memo, one
-	// call at a time. After an error it may have been written, or be written yet, but not once Leave has returned nil.
+	// call at a time. After an error that wraps ErrUnchanged the memo is as it was. After any other it may have been written, or
+	// be written yet, but not once another Remember, or Leave, has returned nil.
 	Remember(ctx context.Context, memo []byte) error
 
 	// Leave takes the node away, with one write. held says that I had my turn with nobody at all ahead of me, so that the

@@ -55,7 +55,7 @@ func (p *place) stands(ctx context.Context, me driver.Node) error {
 		return err
 	})
 	if err == nil || errors.Is(err, gozk.ErrNoAuth) {
-		p.amended(me, false)
+		p.amended(me, false, p.versionOf(me.ID))
 		return nil
 	}
 	return err
@@ -80,12 +80,17 @@ func (p *place) amendAt(ctx context.Context, now string, me driver.Node, card []
 	c, _ := parseContender(path.Base(now))
 	if c.kind == me.Kind {
 		me.ID = now
-		err := p.change(ctx, func(conn *gozk.Conn) error {
-			_, err := conn.Set(now, card, -1)
-			return err
+		version, err := p.atVersion(ctx, now, func(version int32) (int32, error) {
+			return change(ctx, p, func(conn *gozk.Conn) (int32, error) {
+				stat, err := conn.Set(now, card, version)
+				if err != nil {
+					return 0, err
+				}
+				return stat.Version, nil
+			})
 		})
 		if err == nil {
-			p.amended(me, false)
+			p.amended(me, false, version)
 		}
 		return err
 	}
@@ -96,7 +101,7 @@ func (p *place) amendAt(ctx context.Context, now string, me driver.Node, card []
 	err := p.replace(ctx, now, me.ID, card, written)
 	switch {
 	case err == nil:
-		p.amended(me, true)
+		p.amended(me, true, 0)
 		p.session.roster.amended(p, me.ID)
 	case errors.Is(err, driver.ErrRemoved), p.refused(err):
 		p.notAmended(me.ID)
@@ -104,22 +109,49 @@ func (p *place) amendAt(ctx context.Context, now string, me driver.Node, card []
 	return err
 }
 
+// atVersion writes to the node where it stands, with the version that it has as far as we know. If it has another one, an
+// earlier try has been made after all, of this amendment or of one that was given up. Then it writes over that, once more if
+// need be: from then on the service refuses whatever else is still on its way.
+func (p *place) atVersion(ctx context.Context, now string, request func(version int32) (int32, error)) (int32, error) {
+	for at := p.versionOf(now); ; {
+		version, err := request(at)
+		if !errors.Is(err, gozk.ErrBadVersion) {
+			return version, err
+		}
+		stands, err := p.session.toReplace(ctx, now)
+		if err != nil {
+			return 0, err
+		}
+		at = stands.Version
+	}
+}
+
+// versionOf returns the version of the node at one of its paths. It may have grown, but the node never had a later one.
+func (p *place) versionOf(nodePath string) int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.node.ID == nodePath {
+		return p.version
+	}
+	return 0
+}
+
 // change has the node changed. If a try had no answer, it is open from then on what the node is.
-func (p *place) change(ctx context.Context, request func(*gozk.Conn) error) error {
+func change[T any](ctx context.Context, p *place, request func(*gozk.Conn) (T, error)) (T, error) {
 	var lost atomic.Bool
-	err := p.session.insist(ctx, func(conn *gozk.Conn) error {
-		err := request(conn)
+	v, err := fetch(ctx, p.session, func(conn *gozk.Conn) (T, error) {
+		v, err := request(conn)
 		if passing(err) {
 			lost.Store(true)
 		}
-		return err
+		return v, err
 	})
 	if lost.Load() || isCtx(err) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.open = true
 	}
-	return err
+	return v, err
 }
 
 func (p *place) isOpen() bool {
@@ -141,16 +173,21 @@ func (p *place) refused(err error) bool {
 // replace puts a new node in the place of the present one. With written it also writes to the present one, for those who
 // watch it: see watches.
 func (p *place) replace(ctx context.Context, now, next string, card []byte, written bool) error {
-	var ops []any
-	if written {
-		ops = append(ops, &gozk.SetDataRequest{Path: now, Version: -1})
-	}
-	ops = append(ops,
-		&gozk.CreateRequest{Path: next, Data: card, Acl: p.session.service.acl, Flags: gozk.FlagEphemeral},
-		&gozk.DeleteRequest{Path: now, Version: -1})
-	err := p.change(ctx, func(conn *gozk.Conn) error {
-		_, err := conn.Multi(ops...)
-		return err
+	_, err := p.atVersion(ctx, now, func(version int32) (int32, error) {
+		var ops []any
+		if written {
+			ops = append(ops, &gozk.SetDataRequest{Path: now, Version: version})
+			if version != anyVersion {
+				version++
+			}
+		}
+		ops = append(ops,
+			&gozk.CreateRequest{Path: next, Data: card, Acl: p.session.service.acl, Flags: gozk.FlagEphemeral},
+			&gozk.DeleteRequest{Path: now, Version: version})
+		return change(ctx, p, func(conn *gozk.Conn) (int32, error) {
+			_, err := conn.Multi(ops...)
+			return 0, err
+		})
 	})
 	if !errors.Is(err, gozk.ErrNodeExists) && !errors.Is(err, gozk.ErrNoNode) {
 		return err
@@ -191,10 +228,10 @@ func (p *place) notAmended(next string) {
 }
 
 // amended records what the node is now, for certain. A node that was replaced is only at its new path.
-func (p *place) amended(me driver.Node, replaced bool) {
+func (p *place) amended(me driver.Node, replaced bool, version int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.node, p.open = me, false
+	p.node, p.open, p.version = me, false, version
 	if replaced {
 		p.paths, p.made = []string{me.ID}, p.session.zxids.Load()
 	}

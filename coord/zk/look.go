@@ -78,14 +78,7 @@ func (s *session) show(ctx context.Context, n *driver.Node) (last int64, gone bo
 
 // read fills in what a node says about itself, and returns the transaction that wrote it.
 func (s *session) read(ctx context.Context, n *driver.Node) (last int64, gone bool, err error) {
-	data, err := persist(ctx, s, func() (wire.Data, error) {
-		if err := s.enter(ctx); err != nil {
-			return wire.Data{}, err
-		}
-		get, got := wire.Get(n.ID)
-		s.usable.Load().Send(get.Then(s.exit))
-		return answer(ctx, s, got)
-	})
+	data, err := s.get(ctx, n.ID)
 	switch {
 	case errors.Is(err, gozk.ErrNoNode):
 		return 0, true, nil
@@ -97,4 +90,29 @@ func (s *session) read(ctx context.Context, n *driver.Node) (last int64, gone bo
 	}
 	n.Owner, n.Data = driver.DecodeCard(data.Bytes)
 	return data.Last, false, nil
+}
+
+func (s *session) get(ctx context.Context, nodePath string) (wire.Data, error) {
+	return persist(ctx, s, func() (wire.Data, error) {
+		if err := s.enter(ctx); err != nil {
+			return wire.Data{}, err
+		}
+		get, got := wire.Get(nodePath)
+		s.usable.Load().Send(get.Then(s.exit))
+		return answer(ctx, s, got)
+	})
+}
+
+// anyVersion stands for whatever version a node has.
+const anyVersion = -1
+
+// toReplace reads what a write is to replace. Such a write names the version: the service may do it once more when later ones
+// have been answered, for it keeps the requests of a connection in order, not those of a session, and a server may hand on
+// what came on a connection that has broken. Whoever may not read must do without: the version is anyVersion.
+func (s *session) toReplace(ctx context.Context, nodePath string) (wire.Data, error) {
+	data, err := s.get(ctx, nodePath)
+	if errors.Is(err, gozk.ErrNoAuth) || errors.Is(err, wire.ErrTooLong) {
+		return wire.Data{Version: anyVersion}, nil
+	}
+	return data, err
 }

@@ -23,6 +23,8 @@ type place struct {
 	paths   []string // of the node, the present one last; more than one while it is being amended
 	made    int64    // a transaction no older than the one that made the present path
 	open    bool     // an amendment had no answer, and none has succeeded since
+	version int32    // of the node: how often it has been written
+	memo    memo     // the line's, as last written here
 	asOf    int64    // it has seen what happened up to this transaction
 	nearest string   // the path of the nearest one ahead within sight, as of the last look
 	only    bool     // nearest was the only one

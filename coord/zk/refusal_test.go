@@ -37,7 +37,9 @@ func TestAQuotaThatIsUsedUpIsSaidToBe(t *testing.T) {
 	}
 	require.ErrorContains(t, hold.Amend(ctx, "R", nil), "quota")
 	require.False(t, hold.Unsettled())
-	require.ErrorContains(t, hold.SetMemo(ctx, []byte("m")), "quota")
+	err = hold.SetMemo(ctx, []byte("m"))
+	require.ErrorContains(t, err, "quota")
+	require.NotErrorIs(t, err, coord.ErrUnsettled)
 	require.NoError(t, hold.Err())
 	require.NoError(t, hold.Release())
 }

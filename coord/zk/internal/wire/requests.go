@@ -263,8 +263,9 @@ func List(dir string, watched bool, seen int64) (Request, <-chan Reply[*Listing]
 
 // Data is what a node says.
 type Data struct {
-	Bytes []byte
-	Last  int64 // the transaction that wrote it
+	Bytes   []byte
+	Last    int64 // the transaction that wrote it
+	Version int32 // how often it has been written since the node was made
 }
 
 // Get reads a node's data. For more than a megabyte of it the error is ErrTooLong.
@@ -276,7 +277,9 @@ func Get(path string) (Request, <-chan Reply[Data]) {
 		d := Data{Bytes: in.bytes()}
 		in.long() // the transaction that made the node
 		d.Last = in.long()
-		in.next(statBytes - 2*8)
+		in.next(2 * 8) // when both were
+		d.Version = in.int()
+		in.next(statBytes - 4*8 - 4)
 		in.bad = in.bad || d.Last < 0
 		return d, nil
 	})
