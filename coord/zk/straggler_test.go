@@ -5,6 +5,7 @@ package zk
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func TestAWriteThatArrivesLateUndoesNothing(t *testing.T) {
 		{name: "data", late: says("W", "late"), after: []deed{says("W", "newer")}, data: "newer"},
 		{name: "another kind", late: says("R", "late"), after: []deed{says("W", "newer")}, data: "newer"},
 		{name: "a memo", before: []deed{notes("was")}, late: notes("late"), after: []deed{notes("newer")}, memo: "newer"},
-		{name: "the first memo", late: notes("late"), after: []deed{notesNothing}},
+		{name: "the first memo", before: []deed{notes("was"), notesNothing}, late: notes("late"), after: []deed{notesNothing}},
 		{name: "a memo that went and came", before: []deed{notes("was")}, late: notes("late"), after: []deed{notesNothing, notes("newer")}, memo: "newer"},
 		{name: "no memo", before: []deed{notes("was")}, late: notesNothing, after: []deed{notes("newer")}, memo: "newer"},
 		{name: "no memo, by an operator", before: []deed{notes("was")}, late: forgets, after: []deed{notes("newer")}, memo: "newer"},
@@ -117,16 +118,25 @@ const aWhile = 300 * time.Millisecond
 // isLate has a write wait in one server, and those after it be answered by the other one. Then the session comes back, and
 // the write goes on. If it has not been given up, it is tried at the other one first.
 func (s *straggling) isLate(late deed, givenUp bool, after []deed) {
-	release := s.cluster.Hold(s.mine, s.leader)
-	defer release()
-	go func() { _, _ = s.busy.Sync("/") }()
-	time.Sleep(aWhile)
-
+	var once sync.Once
+	sent := make(chan func(), 1)
+	s.way.OnRequest(func(r zkwire.Request) zkwire.Verdict {
+		if r.Op == zkwire.SetData || r.Op == zkwire.Delete || r.Op == zkwire.Multi {
+			once.Do(func() {
+				sent <- s.cluster.Hold(s.mine, s.leader)
+				go func() { _, _ = s.busy.Sync("/") }()
+				time.Sleep(aWhile)
+			})
+		}
+		return zkwire.Pass
+	})
 	ctx, giveUp := context.WithCancel(s.ctx)
 	defer giveUp()
 	done := make(chan error, 1)
 	go func() { done <- late(ctx, s) }()
-	time.Sleep(aWhile)
+	release := <-sent
+	defer release()
+	time.Sleep(2 * aWhile)
 	if givenUp {
 		giveUp()
 		require.ErrorIs(s, <-done, context.Canceled)
