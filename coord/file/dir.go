@@ -30,6 +30,9 @@ type owners struct {
 	group            bool   // all of the group take part
 	mode             uint32 // of files
 	giveUID, giveGID int    // whose the files become that we make; -1 if that is so anyway
+
+	top uint32 // the mode of the whole directory
+	acl acl
 }
 
 // errNotOurs says that a file is not what we put there.
@@ -73,8 +76,9 @@ func makeTop(path string, group bool) error {
 }
 
 // ownersOf finds out to whom the whole directory belongs.
-func ownersOf(st *unix.Stat_t) *owners {
-	o := &owners{uid: st.Uid, gid: st.Gid, group: st.Mode&0o070 == 0o070, mode: 0o600, giveUID: -1, giveGID: -1}
+func ownersOf(st *unix.Stat_t, a acl) *owners {
+	o := &owners{uid: st.Uid, gid: st.Gid, mode: 0o600, giveUID: -1, giveGID: -1, top: uint32(st.Mode), acl: a} //nolint:unconvert // Mode is 16 bits on macOS
+	o.group = o.top&0o070 == 0o070 && (!a.there || a.group == 7)
 	if o.group {
 		o.mode = 0o660
 	}
@@ -109,7 +113,15 @@ func (o *owners) adopt(fd int, mode uint32) error {
 
 // othersMayLock reports whether users may open the directory, and so lock it, who may not write to it.
 func (o *owners) othersMayLock(st *unix.Stat_t) bool {
-	return st.Mode&0o004 != 0 || st.Mode&0o040 != 0 && !o.group
+	return st.Mode&0o004 != 0 || st.Mode&0o040 != 0 && !o.group || o.acl.looks
+}
+
+// open reports whether those who take no part get to a directory within, and may open it. Whoever can do that can lock it, and then
+// all stand still.
+func (o *owners) open(mode uint32, a acl) bool {
+	return o.top&0o001 != 0 && mode&0o005 != 0 ||
+		o.top&0o010 != 0 && mode&0o050 != 0 && !o.group ||
+		(o.top&0o001 != 0 || o.acl.there) && a.looks
 }
 
 func (d *dir) path() string {
@@ -300,6 +312,19 @@ func (d *dir) adoptSub(name string) error {
 // writable says why nothing can be written to the directory.
 func (d *dir) writable() error {
 	return unix.Faccessat(d.fd(), ".", unix.R_OK|unix.W_OK|unix.X_OK, 0)
+}
+
+// closed refuses a directory that those may open who take no part.
+func (d *dir) closed() error {
+	var st unix.Stat_t
+	if err := again(func() error { return unix.Fstat(d.fd(), &st) }); err != nil {
+		return refusal("look at "+d.path(), err)
+	}
+	if d.by.open(uint32(st.Mode), aclAt(d.fd())) { //nolint:unconvert // Mode is 16 bits on macOS
+		return denied("others may open %s (%v), and so lock it and stop all: chmod 700 it, or 2770 for a group, and take away its access control list, "+
+			"if it has one (setfacl -b)", d.path(), fs.FileMode(st.Mode&0o777))
+	}
+	return nil
 }
 
 func (d *dir) stat(name string) (st unix.Stat_t, err error) {

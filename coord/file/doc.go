@@ -38,6 +38,10 @@
 //
 //	install -d -m 2770 -g app /var/lib/app/locks
 //
+// A directory is refused to which others may write who do not take part (0730, or by an access control list), in which each may
+// remove only what is his own (1770), or in which others may open what we have put there. A list may let further users read, or
+// read and write with a default list that lets them do so within.
+//
 // A process takes five file handles, and in addition one for each of the 64 directories of registers that it has used, one
 // for each topic that it listens to (a session is one, and so is each election that is observed), and two for each session.
 //

@@ -154,20 +154,33 @@ func (p *place) openRoot(c *config) error {
 	if err != nil {
 		return err
 	}
-	top.by = ownersOf(&st)
+	top.by = ownersOf(&st, aclAt(top.fd()))
 	p.root = top
-	switch mode := fs.FileMode(st.Mode & 0o777); { // also if it is 16 bits, as on macOS
-	case mode&0o002 != 0:
-		return denied("everybody may write to %s (%v): chmod 700 it, or 2770 for a group", p.path, mode)
-	case c.group && !top.by.group:
-		return denied("the group may not use %s (%v): chmod 2770 it", p.path, mode)
-	case os.Geteuid() != 0 && !top.by.ours(&st):
-		return denied("%s is user %d's, and no group's: name a directory of your own", p.path, st.Uid)
+	if err := p.suitsRights(c, &st); err != nil {
+		return err
 	}
 	if err := p.lockRoot(c); err != nil {
 		return err
 	}
 	return p.foreign()
+}
+
+// suitsRights refuses a directory whose rights do not suit.
+func (p *place) suitsRights(c *config, st *unix.Stat_t) error {
+	switch mode := fs.FileMode(st.Mode & 0o777); { // also if it is 16 bits, as on macOS
+	case mode&0o002 != 0:
+		return denied("everybody may write to %s (%v): chmod 700 it, or 2770 for a group", p.path, mode)
+	case mode&0o020 != 0 && !p.root.by.group: // whoever may rename what is in it can have two enter at once
+		return denied("others may write to %s (%v) who do not take part: chmod 700 it, or 2770 for a group, and take away its access control list, "+
+			"if it has one (setfacl -b)", p.path, mode)
+	case st.Mode&unix.S_ISVTX != 0 && p.root.by.group: // so that no other could replace the layout
+		return denied("in %s each of the group may remove only what is his own (the sticky bit): chmod 2770 it", p.path)
+	case c.group && !p.root.by.group:
+		return denied("the group may not use %s (%v): chmod 2770 it", p.path, mode)
+	case os.Geteuid() != 0 && !p.root.by.ours(st):
+		return denied("%s is user %d's, and no group's: name a directory of your own", p.path, st.Uid)
+	}
+	return nil
 }
 
 // lockRoot shows an operator that the directory is in use, and lets him lock it to remove it. It also makes systemd-tmpfiles
@@ -258,9 +271,14 @@ func makeDir(in *dir, name string) (*dir, error) {
 	if err != nil {
 		return nil, refusal(in.pathOf(name), err)
 	}
-	if err := d.writable(); err != nil {
+	if err = d.writable(); err != nil {
+		err = refusal("write to "+d.path(), err)
+	} else {
+		err = d.closed()
+	}
+	if err != nil {
 		d.close()
-		return nil, refusal("write to "+d.path(), err)
+		return nil, err
 	}
 	return d, nil
 }

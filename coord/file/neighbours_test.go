@@ -235,6 +235,43 @@ func TestAStrangersLockKeepsNoDamageAfterARestart(t *testing.T) {
 	}
 }
 
+// Whoever may rename what is in the directory puts another kept in the place of the first, and then all who hold seem dead.
+func TestADirectoryToWhichOthersMayWriteIsRefused(t *testing.T) {
+	for _, mode := range []uint32{0o730, 0o2730, 0o720, 0o702, 0o3770, 0o1770} {
+		dir := t.TempDir()
+		require.NoError(t, unix.Chmod(dir, mode))
+		_, err := Open(t.Context(), dir)
+		assert.ErrorIs(t, err, driver.ErrDenied, "%o", mode)
+		left, err := os.ReadDir(dir)
+		assert.NoError(t, err)
+		assert.Empty(t, left, "%o", mode)
+	}
+}
+
+// Whoever may open what is in it could lock it, and all would stand still.
+func TestADirectoryWithinThatOthersMayOpenIsRefused(t *testing.T) {
+	for _, d := range []struct {
+		top, within uint32
+		refused     bool
+	}{
+		{0o755, 0o755, true}, {0o711, 0o704, true}, {0o750, 0o750, true}, {0o2775, 0o2775, true},
+		{0o755, 0o700, false}, {0o700, 0o755, false}, {0o2770, 0o2775, false}, {0o2775, 0o2770, false},
+	} {
+		for _, name := range []string{registersDir, notesDir, keptDir} {
+			dir := t.TempDir()
+			require.NoError(t, unix.Chmod(dir, d.top))
+			require.NoError(t, open(t, dir).Close())
+			require.NoError(t, unix.Chmod(filepath.Join(dir, name), d.within))
+			s, err := Open(t.Context(), dir)
+			if d.refused {
+				assert.ErrorIs(t, err, driver.ErrDenied, "%s: %o in %o", name, d.within, d.top)
+			} else if assert.NoError(t, err, "%s: %o in %o", name, d.within, d.top) {
+				s.Close()
+			}
+		}
+	}
+}
+
 func TestALinkOfAStrangersIsNotFollowedToTheDirectory(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make files of other users")

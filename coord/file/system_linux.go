@@ -36,6 +36,20 @@ func suits(path string, c *config) error {
 	return nil
 }
 
+// aclAt returns the access control list of an open file. Most have none.
+func aclAt(fd int) (a acl) {
+	b := make([]byte, 1<<16) // the longest there can be
+	var n int
+	err := again(func() (err error) {
+		n, err = unix.Fgetxattr(fd, "system.posix_acl_access", b)
+		return err
+	})
+	if err != nil {
+		return a
+	}
+	return parseACL(b[:n])
+}
+
 // exchange swaps the names of two files of a directory in one step.
 func exchange(dir *os.File, a, b string) error {
 	fd := int(dir.Fd())
