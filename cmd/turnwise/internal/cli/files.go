@@ -45,7 +45,7 @@ func openConfiguration(path string) (*os.File, error) {
 	case err != nil:
 	case uint32(st.Mode)&unix.S_IFMT != unix.S_IFREG: //nolint:unconvert // Mode is 16 bits on macOS
 		err = errors.New("it is no plain file")
-	case st.Uid != 0 && int(st.Uid) != os.Geteuid():
+	case isStrangers(&st):
 		err = fmt.Errorf("it belongs to user %d, who could have your files sent anywhere: chown it, or set HOME or XDG_CONFIG_HOME to what is yours", st.Uid)
 	case st.Mode&0o002 != 0:
 		err = errors.New("everybody may write to it: chmod o-w it")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -21,8 +22,7 @@ func traceTo(path string, at *backend.Service) (*coord.Observer, error) {
 	if path == "" {
 		return nil, nil
 	}
-	// Nobody waits for somebody to read, if it is a pipe: signals are caught already.
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK, 0o644)
+	f, err := openTrace(path)
 	if errors.Is(err, unix.ENXIO) {
 		err = fmt.Errorf("%w: it is a pipe from which nobody reads", err)
 	}
@@ -31,6 +31,37 @@ func traceTo(path string, at *backend.Service) (*coord.Observer, error) {
 	}
 	return trace.To(&traceFile{f: f}, serviceName(at)), nil
 }
+
+// openTrace opens the file path for appending. In a directory such as /tmp somebody else may have put a link there, which would have
+// us write to any file of ours, or a file of his own, in which he can have the trace say what he likes.
+func openTrace(path string) (*os.File, error) {
+	// Nobody waits for somebody to read, if it is a pipe: signals are caught already.
+	const flags = os.O_CREATE | os.O_WRONLY | os.O_APPEND | unix.O_NONBLOCK
+	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW, 0o644)
+	var link unix.Stat_t
+	if err != nil && unix.Lstat(path, &link) == nil && link.Mode&unix.S_IFMT == unix.S_IFLNK {
+		if isStrangers(&link) {
+			return nil, fmt.Errorf("--trace %s: it is a symbolic link that user %d has made: name the file itself", coord.Printable(path), link.Uid)
+		}
+		f, err = os.OpenFile(path, flags, 0o644)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var st, in unix.Stat_t
+	err = errors.Join(unix.Fstat(int(f.Fd()), &st), unix.Stat(filepath.Dir(path), &in))
+	if err == nil && in.Mode&0o002 != 0 && (isStrangers(&st) || st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink > 1) {
+		err = errors.New("everybody may write to its directory, and it is a link, or another user's: take another")
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("--trace %s: %w", coord.Printable(path), err)
+	}
+	return f, nil
+}
+
+// isStrangers reports whether somebody has made a file who is neither this user nor root.
+func isStrangers(st *unix.Stat_t) bool { return st.Uid != 0 && int(st.Uid) != os.Geteuid() }
 
 // traceFile says once that something is missing from the trace.
 type traceFile struct {
