@@ -160,15 +160,32 @@ func (b *tab) isSound() {
 	assert.Empty(b.t, b.faults)
 }
 
-// fits fails the test unless the picture is within the window, no box covers another one, and it begins at the left.
+// fits fails the test unless the picture is within the window, begins at the left, no box or text covers another one, and no
+// way leads behind a box that is none of its ends.
 func (b *tab) fits() {
 	b.t.Helper()
 	assert.Equal(b.t, "", b.text(`(() => {
+		const cover = (a, c) => a.left < c.right && c.left < a.right && a.top < c.bottom && c.top < a.bottom;
 		const all = [...document.querySelectorAll('#graph .box rect')].map((r) => r.getBoundingClientRect());
 		if (!all.length) return 'there is no box';
 		if (all.some((r) => r.left < 0 || r.right > window.innerWidth)) return 'a box is outside of the window';
 		for (const a of all) for (const c of all)
-			if (a !== c && a.left < c.right && c.left < a.right && a.top < c.bottom && c.top < a.bottom) return 'a box covers another one';
+			if (a !== c && cover(a, c)) return 'a box covers another one';
+		const texts = [...document.querySelectorAll('#graph .edge text')].map((t) => [t.textContent, t.getBoundingClientRect()]);
+		for (const [a, r] of texts) for (const [c, s] of texts) if (r !== s && cover(r, s)) return a + ' covers ' + c;
+		for (const [a, r] of texts) if (all.some((box) => cover(box, r))) return a + ' is behind a box';
+		for (const way of document.querySelectorAll('#graph .way')) {
+			const key = way.parentNode.dataset.key, long = way.getTotalLength();
+			for (const box of document.querySelectorAll('#graph .box')) {
+				const b = box.querySelector('rect').getBBox(), own = box.dataset.key;
+				const edge = key.startsWith(own + '\n\n') || key.endsWith('\n\n' + own) ? 3 : 0;
+				for (let at = 0; at <= long; at += 2) {
+					const p = way.getPointAtLength(at);
+					if (p.x > b.x + edge && p.x < b.x + b.width - edge && p.y > b.y + edge && p.y < b.y + b.height - edge)
+						return way.parentNode.querySelector('text').textContent + ' leads behind ' + box.textContent;
+				}
+			}
+		}
 		const svg = document.getElementById('graph').getBoundingClientRect();
 		const left = Math.min(...all.map((r) => r.left)) - svg.left, right = svg.right - Math.max(...all.map((r) => r.right));
 		return left > 40 && left > right + 40 ? 'its left part is empty' : '';
@@ -401,7 +418,7 @@ func TestWhoWaitsForWhom(t *testing.T) {
 
 // Commands that each hold what the next one waits for.
 func TestACircleIsRed(t *testing.T) {
-	for _, many := range []int{2, 3, 7} {
+	for _, many := range []int{2, 3, 4, 7} {
 		t.Run(fmt.Sprint(many), func(t *testing.T) {
 			dir := t.TempDir()
 			for i := range many {
@@ -422,16 +439,16 @@ func TestACircleIsRed(t *testing.T) {
 				return true
 			}
 			require.Eventually(t, waits, time.Minute, 50*time.Millisecond)
-			waiter := exec.Command(program, "lock", "-b", "file://"+dir+"/locks", "--label", "behind them", "line0", "--", "true")
-			require.NoError(t, waiter.Start())
-			t.Cleanup(func() { waiter.Process.Signal(syscall.SIGTERM); waiter.Wait() })
+			for _, i := range []int{0, many - 1} {
+				waiting(t, "file://"+dir+"/locks", fmt.Sprint("line", i), fmt.Sprint("behind worker ", i))
+			}
 			s := serve(t, "file://"+dir+"/locks")
 			for _, as := range []struct {
 				width  int64
 				scheme string
-			}{{1280, "light"}, {390, "light"}, {390, "dark"}} {
+			}{{1280, "light"}, {1280, "dark"}, {390, "light"}, {390, "dark"}} {
 				b := look(t, s.url, as.width, 1100, as.scheme)
-				b.until(fmt.Sprintf(`count('#circles li') === %d`, many))
+				b.until(fmt.Sprintf(`count('#circles li') === %d && count('#graph .box') === %d`, many, many+2))
 				assert.Equal(t, fmt.Sprint(many), b.text(`count('#graph .edge.red')`))
 				assert.Equal(t, fmt.Sprint(many), b.text(`count('#graph .box.red')`))
 				b.isSound()

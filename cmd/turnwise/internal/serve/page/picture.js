@@ -105,19 +105,21 @@ function layersOf(rest, edges) {
   return layers;
 }
 
-// Those in a circle stand in two columns, one downwards and one upwards; where two would have no room side by side, one below the other.
+// Two in a circle stand one below the other; more stand in two columns, one downwards and one upwards. The boxes of one column
+// are never beside those of the other, so that the way of whoever waits for one leads between the others.
 function placeRing(ring, left, top, d) {
-  if (ring.length === 2 && d.narrow) {
-    ring.forEach((n, i) => { n.x = left + (d.ringW - d.boxW) / 2; n.y = top + i * (boxH + 64); });
+  if (ring.length === 2) {
+    ring.forEach((n, i) => { n.under = 1 - i; n.x = left + (d.ringW - d.boxW) / 2; n.y = top + i * (boxH + 64); });
     return 2 * boxH + 64;
   }
   const down = Math.ceil(ring.length / 2), step = boxH + 34;
   const up = ring.length - down;
   ring.forEach((n, i) => {
+    n.under = i < down ? down - 1 - i : i - down; // how many of its column are below it
     n.x = i < down ? left : left + d.ringW - d.boxW;
-    n.y = top + (i < down ? i * step : (ring.length - 1 - i) * step + (up < down ? step / 2 : 0));
+    n.y = top + (i < down ? i * step : (ring.length - 1 - i) * step + step / 2);
   });
-  return (down - 1) * step + boxH;
+  return (down - 1) * step + boxH + (up === down ? step / 2 : 0);
 }
 
 // pull is how far down those stand for whom a node waits.
@@ -161,7 +163,8 @@ function place(nodes, edges, space) {
   const layers = layersOf(nodes.filter((n) => !n.ring), edges);
   const d = {boxW: 190, between: 110, narrow: space < 620};
   if (d.narrow) d.boxW = Math.max(110, Math.min(190, Math.floor((space - 2 * pad - 90) / 2)));
-  d.ringW = d.narrow ? space - 2 * pad : 2 * d.boxW + 150;
+  d.ringW = d.narrow ? space - 2 * pad : rings.every((r) => r.length === 2) ? d.boxW : 2 * d.boxW + 150;
+  d.ringRight = pad + d.ringW;
   const columns = layers.length * (d.boxW + d.between) - d.between;
   const beside = rings.length ? d.ringW + (layers.length ? d.between : 0) : 0;
   d.below = d.narrow || beside + columns + 2 * pad > space;
@@ -200,8 +203,9 @@ function path(a, b, d, mutual) {
   if (a.ring && b.ring) return ringPath(a, b, d, mutual);
   if (d.below && b.ring) { // from the side: in a circle others stand below
     const right = b.x + d.boxW / 2 <= a.x + d.boxW / 2 + 1;
-    const sx = a.x + d.boxW / 2, tx = right ? b.x + d.boxW : b.x, ty = b.y + boxH * .75, bend = right ? 40 : -40;
-    return {d: `M${sx} ${a.y} C${sx} ${a.y - 30} ${tx + bend} ${ty} ${tx} ${ty}`, x: sx, y: a.y - 22};
+    const sx = a.x + d.boxW / 2, tx = right ? b.x + d.boxW : b.x, ty = b.y + boxH * (right ? .3 : .75);
+    const up = tx + Math.min(44, 14 + 10 * b.under) * (right ? 1 : -1);
+    return {d: `M${sx} ${a.y} C${sx} ${a.y - 34} ${up} ${a.y - 16} ${up} ${a.y - 50} L${up} ${ty + 10} Q${up} ${ty} ${tx} ${ty}`, x: sx + (up - sx) / 10, y: a.y - 15};
   }
   if (d.below) {
     const up = a.y >= b.y;
@@ -211,8 +215,9 @@ function path(a, b, d, mutual) {
   }
   const left = a.x >= b.x, ay = a.y + boxH / 2, by = b.y + boxH / 2;
   const sx = left ? a.x : a.x + d.boxW, tx = left ? b.x + d.boxW : b.x;
-  const half = Math.max(30, Math.abs(sx - tx) / 2) * (left ? -1 : 1);
-  return {d: `M${sx} ${ay} C${sx + half} ${ay} ${tx - half} ${by} ${tx} ${by}`, x: (sx + tx) / 2, y: (ay + by) / 2};
+  const end = b.ring ? d.ringRight : tx; // from there straight on, between the others of the circle
+  const half = Math.max(30, Math.abs(sx - end) / 2) * (left ? -1 : 1);
+  return {d: `M${sx} ${ay} C${sx + half} ${ay} ${end - half} ${by} ${end} ${by}` + (end === tx ? '' : ` L${tx} ${by}`), x: (sx + end) / 2, y: (ay + by) / 2};
 }
 
 // choosable makes a part of the picture say in full what it is, when it is tapped or Enter is pressed on it.
@@ -266,7 +271,7 @@ function drawEdge(e, edges, names, d) {
 
 function drawBox(n, edges, names, d) {
   const room = Math.floor((d.boxW - 14) / letter), middle = n.x + d.boxW / 2;
-  const texts = n.ids.length > 1 ? [n.label] : n.label ? [n.label, n.id] : [n.id];
+  const texts = n.ids.length > 1 ? [n.label, [...new Set(n.ids.map((id) => names.get(id) || id))].join(', ')] : n.label ? [n.label, n.id] : [n.id];
   return choosable(svg('g', {class: 'box' + (n.red ? ' red' : '')},
     svg('rect', {x: n.x, y: n.y, width: d.boxW, height: boxH, rx: 6}),
     ...texts.map((t, i) => svg('text', {x: middle, y: n.y + (texts.length === 1 ? 26 : 18 + 16 * i), 'text-anchor': 'middle', class: i ? 'soft' : ''}, short(t, room)))),
@@ -289,7 +294,7 @@ function picture() {
   const w = d.below ? $('picture').clientWidth : Math.max(...nodes.map((n) => n.x)) + d.boxW + pad, h = Math.max(...nodes.map((n) => n.y)) + boxH + pad;
   for (const [k, v] of Object.entries({width: w, height: h, viewBox: `0 0 ${w} ${h}`})) graph.setAttribute(k, v);
   const focused = graph.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-  graph.replaceChildren(tips(), ...edges.map((e) => drawEdge(e, edges, names, d)), ...nodes.map((n) => drawBox(n, edges, names, d)));
+  graph.replaceChildren(tips(), ...edges.sort((a, b) => a.red - b.red).map((e) => drawEdge(e, edges, names, d)), ...nodes.map((n) => drawBox(n, edges, names, d)));
   tellChosen();
   if (focused !== null) [...graph.querySelectorAll('[data-key]')].find((p) => p.dataset.key === focused)?.focus({preventScroll: true});
   $('undrawn').hidden = undrawn === 0;
