@@ -5,6 +5,7 @@ package main_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,9 +56,27 @@ func start(t *testing.T, url, line string, command ...string) *running {
 
 func (r *running) ready() *running {
 	r.t.Helper()
-	ready := filepath.Join(r.Dir, "ready")
-	require.Eventually(r.t, func() bool { _, err := os.Stat(ready); return err == nil }, time.Minute, 10*time.Millisecond)
+	if !r.starts() {
+		r.Process.Kill()
+		r.t.Fatalf("its command does not start: exit code %d: %s", r.code(), &r.stderr)
+	}
 	return r
+}
+
+// starts waits until the command has made the file "ready". It is false when turnwise ends before, or a minute is over.
+func (r *running) starts() bool {
+	ready, state := filepath.Join(r.Dir, "ready"), fmt.Sprintf("/proc/%d/stat", r.Process.Pid)
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		text, err := os.ReadFile(state)
+		ended := err != nil || strings.Contains(string(text), ") Z ")
+		if _, err := os.Stat(ready); err == nil {
+			return true
+		}
+		if ended {
+			return false
+		}
+	}
+	return false
 }
 
 func (r *running) code() int {
