@@ -40,6 +40,9 @@ var tool = []Bug{
 	if`, `		return nil, err
 	}
 	if`, testsTool("./internal/guard", "TestAGuardianThatIsKilledAtOnceLeavesNobodyBehind")),
+	one("tool: a slow guardian is given up before the command is dead",
+		"cmd/turnwise/internal/guard/guard.go", `		run.KillBelow(`, `		_, _ = p, run.KillBelow; func(int, string) {}(`,
+		testsTool("./internal/guard", "TestTheGuardianIsGivenUpLast")),
 	one("tool: a process is whoever has its number",
 		"cmd/turnwise/internal/run/process_linux.go", `return now.began == p.began && `, `return now.began != "" && `,
 		testsTool("./internal/run", "TestAProcessIsKnownByMoreThanItsNumber")),

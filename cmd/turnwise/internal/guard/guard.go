@@ -98,6 +98,7 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 	r := &Remote{guardian: p, conn: ours, cgroup: c.Cgroup, before: before, events: make(chan run.Event, 64), gone: make(chan struct{})}
 	r.last = time.AfterFunc(time.Hour, func() {
 		r.late.Store(true)
+		run.KillBelow(p.Pid, c.Cgroup) // while two can: the guardian may only be slow, and this process may be killed at any time
 		r.dismiss()
 	})
 	limit, _ := limits()

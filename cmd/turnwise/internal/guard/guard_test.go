@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -165,4 +166,40 @@ func TestWithoutALimitNothingEndsIt(t *testing.T) {
 	}
 	r.End(0)
 	assert.Equal(t, []run.What{run.Endangered, run.Exited, run.Gone}, told(t, r))
+}
+
+// A guardian that does not report in time may only be slow, and turnwise may be killed at any time. So all that the command has
+// started, detached as it may be, is dead before the guardian is given up.
+func TestTheGuardianIsGivenUpLast(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("this system does not tell who has started whom")
+	}
+	for range 10 {
+		givenUpLast(t)
+	}
+}
+
+func givenUpLast(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	line := `setsid sh -c 'trap "" TERM; echo $$ >"$0.new"; mv "$0.new" "$0"; while :; do sleep 0.05; done' "$0" & wait`
+	r, err := Start(run.Command{Path: "/bin/sh", Args: []string{"sh", "-c", line, file}, Env: os.Environ()}, "a test", once(run.Limit{}))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, time.Minute, 10*time.Millisecond)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	detached, err := run.Find(pid)
+	require.NoError(t, err)
+	defer detached.Close()
+	guardian, err := run.Find(r.Pid())
+	require.NoError(t, err)
+	defer guardian.Close()
+
+	require.NoError(t, syscall.Kill(r.Pid(), syscall.SIGSTOP))
+	r.Limit(in(100 * time.Millisecond))
+	for guardian.Alive() {
+	}
+	assert.False(t, detached.Alive(), "nobody is left to kill it if turnwise is killed now")
+	assert.Contains(t, told(t, r), run.Gone)
 }

@@ -44,6 +44,9 @@ func signalGroup(t *Tree, sig syscall.Signal) { signalAll(t, sig) }
 
 func killAll(t *Tree) { signalAll(t, syscall.SIGKILL) }
 
+// KillBelow does nothing on this system, which does not tell who has started whom.
+func KillBelow(int, string) {}
+
 // Means says how commands are ended on this system.
 func Means() string { return "their process group; what leaves it is not found" }
 

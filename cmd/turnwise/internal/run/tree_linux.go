@@ -1,6 +1,7 @@
 package run
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -52,11 +53,15 @@ func signalAll(t *Tree, sig syscall.Signal) {
 
 // killAll kills all processes that it finds. Those they have started meanwhile are found the next time.
 func killAll(t *Tree) {
-	if t.command.Cgroup != "" {
-		_ = os.WriteFile(filepath.Join(t.command.Cgroup, "cgroup.kill"), []byte("1"), 0)
-	}
+	killCgroup(t.command.Cgroup)
 	signalGroup(t, unix.SIGKILL) // the whole group at a stroke, if it may be
 	signalAll(t, syscall.SIGKILL)
+}
+
+func killCgroup(dir string) {
+	if dir != "" {
+		_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
+	}
 }
 
 // signalGroup sends a signal to the command's process group. The group's number is the command's, so it is ours until the
@@ -83,16 +88,37 @@ func signalGroup(t *Tree, sig syscall.Signal) {
 	}
 }
 
-// send sends a signal to a descendant, unless its number has gone to another process.
-func send(pid int, sig syscall.Signal, family map[int]bool) {
+// KillBelow kills all that a child of this process has started, and spares the child itself. It returns when nothing of that lives, or
+// when it has tried so often that there is no use in going on.
+func KillBelow(child int, cgroup string) {
+	for range 20 {
+		killCgroup(cgroup)
+		family := descendants(child, nil)
+		parents := maps.Clone(family)
+		parents[child] = true
+		alive := false
+		for pid := range family {
+			alive = send(pid, syscall.SIGKILL, parents) || alive
+		}
+		if !alive {
+			return
+		}
+		time.Sleep(again)
+	}
+}
+
+// send sends a signal to a descendant, unless it has ended, or its number has gone to another process.
+func send(pid int, sig syscall.Signal, family map[int]bool) (sent bool) {
 	p, err := Find(pid)
 	if err != nil {
-		return
+		return false
 	}
 	defer p.Close()
-	if parent := statOf(pid).parent; parent == os.Getpid() || family[parent] {
+	parent := statOf(pid).parent
+	if sent = parent == os.Getpid() || family[parent]; sent {
 		p.signal(sig)
 	}
+	return sent
 }
 
 // Children are children that a process has, each with when it began.
