@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
@@ -55,20 +56,34 @@ func (p Package) TakeSteps(ctx context.Context, address string, log *slog.Logger
 }
 
 func (p Package) insist(ctx context.Context, address string, log *slog.Logger, step func(context.Context) error) error {
-	var said string
+	var before error
 	for tries := 0; ; tries++ {
 		err := step(ctx)
 		if err == nil || IsLasting(err) {
 			return err
 		}
-		if text := err.Error(); ctx.Err() == nil && text != said {
+		if isOver(ctx) { // then this try was cut short, and its error says little
+			if before != nil && before.Error() != err.Error() {
+				err = fmt.Errorf("%w; before that: %w", err, before)
+			}
+			return withEnd(ctx, err)
+		}
+		if before == nil || before.Error() != err.Error() {
 			log.Warn(string(p)+": not ready, trying on", "address", address, "err", OneLine(err))
-			said = text
+			before = err
 		}
 		if driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries))) != nil {
 			return withEnd(ctx, err)
 		}
 	}
+}
+
+// isOver reports whether ctx has ended. A connection may have noticed its deadline first.
+func isOver(ctx context.Context) bool {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // ErrClosed is what calls of a closed store return.

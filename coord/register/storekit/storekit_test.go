@@ -71,6 +71,23 @@ func TestOpenTriesEachStepUntilItSucceeds(t *testing.T) {
 	}
 }
 
+// The last try is cut short, so that its own error says nothing of what is wrong.
+func TestOpenSaysWhatWasWrongBeforeTheTimeWasUp(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	tries := 0
+	err := pkg.TakeSteps(ctx, "here", slog.New(slog.DiscardHandler), func(ctx context.Context) error {
+		if tries++; tries == 1 {
+			return errors.New("raise its limit")
+		}
+		<-ctx.Done()
+		return errors.New("i/o timeout")
+	})
+	if err == nil || !strings.Contains(err.Error(), "i/o timeout; before that: raise its limit") || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it says %v", err)
+	}
+}
+
 func TestOpenGivesAnErrorItsClass(t *testing.T) {
 	fails := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
 	for _, lasting := range []error{Denied("no such user"), fmt.Errorf("%w: no such host", coord.ErrInvalid)} {
