@@ -327,6 +327,17 @@ func (d *dir) closed() error {
 	return nil
 }
 
+// has reports whether a name in the directory is still that of one that was opened by it.
+func (d *dir) has(name string, opened *dir) bool {
+	now, err := d.stat(name)
+	if err != nil {
+		return !errors.Is(err, unix.ENOENT)
+	}
+	var st unix.Stat_t
+	err = again(func() error { return unix.Fstat(opened.fd(), &st) })
+	return err != nil || numberOf(&now) == numberOf(&st)
+}
+
 func (d *dir) stat(name string) (st unix.Stat_t, err error) {
 	err = again(func() error { return unix.Fstatat(d.fd(), name, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	return st, err

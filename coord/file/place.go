@@ -85,6 +85,22 @@ func (p *place) check() error {
 	}
 }
 
+// partHasGone returns a directory within that was moved away or replaced since it was opened, or "". Who opens the place now would lock
+// another one.
+func (p *place) partHasGone() string {
+	for name, d := range map[string]*dir{registersDir: p.registers, notesDir: p.notes, keptDir: p.kept.dir} {
+		if !p.root.has(name, d) {
+			return d.path()
+		}
+	}
+	for i := range p.shards {
+		if l := &p.shards[i]; l.open.Load() && !p.registers.has(shardName(i), l.dir) {
+			return l.dir.path()
+		}
+	}
+	return ""
+}
+
 func (p *place) forgotten() error {
 	return fmt.Errorf("file: %s was removed or replaced while it was in use: %w", p.path, register.ErrForgot)
 }

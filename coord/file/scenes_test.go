@@ -312,6 +312,43 @@ func TestADirectoryThatIsRemovedIsNoticed(t *testing.T) {
 	}
 }
 
+// Whoever came after that would lock another directory, and be let in beside a holder.
+func TestAPartThatIsMovedAwayIsNoticed(t *testing.T) {
+	for _, part := range []string{keptDir, registersDir, registersDir + "/" + shardName(shardOf("k"))} {
+		t.Run(part, func(t *testing.T) {
+			dir := t.TempDir()
+			a := open(t, dir)
+			before := memory(t, a)
+			put(t, a, "k", "x")
+			release, err := a.Keep(t.Context(), "kept")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer release()
+			stop, heard := listen(t, a, "t")
+			defer stop()
+			if err := os.Rename(filepath.Join(dir, part), filepath.Join(dir, "aside")); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.Command("cp", "-a", filepath.Join(dir, "aside"), filepath.Join(dir, part)).CombinedOutput(); err != nil {
+				t.Fatal(string(out))
+			}
+			select {
+			case got := <-heard:
+				if got != "" {
+					t.Errorf("it hears %q, want nil", got)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("nobody notices")
+			}
+			forgets(t, a, before)
+			if m := memory(t, open(t, dir)); m.For > time.Minute {
+				t.Errorf("one who comes later thinks that it remembers for %v", m.For)
+			}
+		})
+	}
+}
+
 func TestAKeptFileThatIsRemovedIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	a, b := open(t, dir), open(t, dir)

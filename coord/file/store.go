@@ -107,7 +107,12 @@ func (s *Store) checkOnce() {
 	if err == nil {
 		defer p.leave()
 		p.settleDebts()
-		if s.keptIsGone(p) {
+		part := p.partHasGone()
+		switch {
+		case part != "":
+			s.Log.Error("file: a directory within was moved or replaced while it was in use", "dir", part)
+			err = p.disown()
+		case s.keptIsGone(p):
 			s.Log.Error("file: a file by which a session is kept was removed", "dir", s.path)
 			err = p.disown()
 		}

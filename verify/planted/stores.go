@@ -122,6 +122,8 @@ var stores = []Bug{
 		"coord/file/layout.go", `if p.strangersMayLock() {`, `if false {`, testsOf("coord/file", "TestAStrangersLockKeepsNoDamageAfterARestart")),
 	one("files: a directory is used to which others may write who take no part",
 		"coord/file/layout.go", `case mode&0o020 != 0 && !p.root.by.group:`, `case mode&0o020 != 0 && false:`, testsOf("coord/file", "TestADirectoryToWhichOthersMayWriteIsRefused")),
+	one("file: a part that is moved away stays in use",
+		"coord/file/store.go", `part := p.partHasGone()`, `part := ""`, testsOf("coord/file", "TestAPartThatIsMovedAwayIsNoticed")),
 	one("files: a directory is used in which each may remove only his own",
 		"coord/file/layout.go", `case st.Mode&unix.S_ISVTX != 0 && p.root.by.group:`, `case st.Mode&unix.S_ISVTX != 0 && false:`, testsOf("coord/file", "TestADirectoryToWhichOthersMayWriteIsRefused")),
 	one("files: strangers may open what is in the directory",
