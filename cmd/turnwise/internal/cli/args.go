@@ -144,3 +144,18 @@ func isPlain(text, others string) bool {
 
 // completeFor is how long Tab may take at most.
 const completeFor = 200 * time.Millisecond
+
+// number is written in decimal digits, whatever it begins with: dates and hours begin with 0.
+type number int64
+
+func (n *number) Set(text string) error {
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("write a whole number")
+	}
+	*n = number(v)
+	return nil
+}
+
+func (*number) Type() string     { return "number" }
+func (n *number) String() string { return strconv.FormatInt(int64(*n), 10) }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -105,21 +104,6 @@ func (o *slotted) whatIsSettled(ctx context.Context, w *waiter) string {
 	}
 	return fmt.Sprintf("slot %d is not run any more: slot %d came after it", o.slot, last.Slot)
 }
-
-// number is written in decimal digits, whatever it begins with: dates and hours begin with 0.
-type number int64
-
-func (n *number) Set(text string) error {
-	v, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return fmt.Errorf("write a whole number")
-	}
-	*n = number(v)
-	return nil
-}
-
-func (*number) Type() string     { return "number" }
-func (n *number) String() string { return strconv.FormatInt(int64(*n), 10) }
 
 // noteFor is how long the service may take to note that a slot was run.
 const noteFor = 10 * time.Second
