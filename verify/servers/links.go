@@ -101,7 +101,7 @@ func (c *Cluster) Hold(from, to *Member) (release func()) {
 		}
 	}
 	if len(held) == 0 {
-		panic("servers: the cluster was started without Links")
+		panic(fmt.Sprintf("servers: nothing leads from %s to %s: was the cluster started with Links?", from.Name(), to.Name()))
 	}
 	for p, d := range held {
 		p.Stall(d)

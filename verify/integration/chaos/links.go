@@ -35,11 +35,7 @@ func oneWayThenTheOther(s *scene) (func() error, error) {
 // link returns the two ends of a link between the leader and the follower that most workers are connected to, in either
 // order.
 func (s *scene) link() (from, to *servers.Member, err error) {
-	leader, err := s.leader()
-	if err != nil {
-		return nil, nil, err
-	}
-	follower, err := s.aloof()
+	follower, leader, err := s.aloof()
 	if s.random.IntN(2) == 0 {
 		return follower, leader, err
 	}

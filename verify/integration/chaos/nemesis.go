@@ -110,11 +110,11 @@ func frozen(pick func(*scene) (*servers.Member, error)) func(*scene) (func() err
 
 // A server that is cut off from the others goes on talking to its clients.
 
-// aloof is the follower that most workers are connected to.
-func (s *scene) aloof() (*servers.Member, error) {
-	leader, err := s.leader()
-	if err != nil {
-		return nil, err
+// aloof returns the follower that most workers are connected to, and the leader that it follows. Asked for twice, the leader may be
+// another one.
+func (s *scene) aloof() (follower, leader *servers.Member, err error) {
+	if leader, err = s.leader(); err != nil {
+		return nil, nil, err
 	}
 	open := func(m *servers.Member) (n int) {
 		for _, slot := range s.slots {
@@ -123,21 +123,17 @@ func (s *scene) aloof() (*servers.Member, error) {
 		return n
 	}
 	followers := slices.DeleteFunc(s.cluster.Members(), func(m *servers.Member) bool { return m == leader })
-	return slices.MaxFunc(followers, func(a, b *servers.Member) int { return open(a) - open(b) }), nil
+	return slices.MaxFunc(followers, func(a, b *servers.Member) int { return open(a) - open(b) }), leader, nil
 }
 
 // followerApart cuts a follower off from the leader, or from everybody.
 func followerApart(s *scene) (func() error, error) {
-	follower, err := s.aloof()
+	follower, leader, err := s.aloof()
 	if err != nil {
 		return nil, err
 	}
 	var from []*servers.Member
 	if s.random.IntN(2) == 0 {
-		leader, err := s.leader()
-		if err != nil {
-			return nil, err
-		}
 		from = append(from, leader)
 	}
 	return healed(s.cluster.Isolate(follower, from...)), nil
