@@ -35,10 +35,10 @@ func TestAListOfManyNamesTakesLittleMemory(t *testing.T) {
 		return append(b, body...)
 	})
 	storecheck.Bounded(t, 300, func() {
-		c, err := Connect(storecheck.Within(t, 10*time.Second), []string{address}, WithTTL(10*time.Second))
+		c, err := Connect(storecheck.Within(t, time.Minute), []string{address}, WithTTL(10*time.Second))
 		if err == nil {
 			defer c.Close()
-			_, err = c.Line(storecheck.Within(t, 10*time.Second), "a")
+			_, err = c.Line(storecheck.Within(t, time.Minute), "a")
 		}
 		if !errors.Is(err, wire.ErrTooLong) {
 			t.Errorf("it should say that the list is too long: %v", err)
