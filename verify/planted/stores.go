@@ -122,6 +122,8 @@ var stores = []Bug{
 		"coord/file/layout.go", `if p.strangersMayLock() {`, `if false {`, testsOf("coord/file", "TestAStrangersLockKeepsNoDamageAfterARestart")),
 	one("files: a directory is used to which others may write who take no part",
 		"coord/file/layout.go", `case mode&0o020 != 0 && !p.root.by.group:`, `case mode&0o020 != 0 && false:`, testsOf("coord/file", "TestADirectoryToWhichOthersMayWriteIsRefused")),
+	one("quorum: a spoilt floor is handed on to who is healed",
+		"coord/redis/quorum/reform.go", `if !floor.isLikely() {`, `if false {`, Tests{Module: "coord/redis", Package: "./quorum", Run: "^TestASpoiltFloorIsNotHandedOn$"}),
 	one("file: a part that is moved away stays in use",
 		"coord/file/store.go", `part := p.partHasGone()`, `part := ""`, testsOf("coord/file", "TestAPartThatIsMovedAwayIsNoticed")),
 	one("files: a directory is used in which each may remove only his own",

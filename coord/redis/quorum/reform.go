@@ -374,7 +374,8 @@ func (m *member) wipe(ctx context.Context, filling string, floor ballot) error {
 	}
 }
 
-// unite returns the highest promise and the latest content for each register: what counted is known to one of a majority.
+// unite returns the highest promise and the latest content for each register: what counted is known to one of a majority. The floor is
+// the highest, but no higher than one comes by itself: what somebody has written to one server is not to be said by two.
 func unite(dumps []dump) (union map[string]kept, floor ballot) {
 	union = make(map[string]kept)
 	for _, d := range dumps {
@@ -396,6 +397,9 @@ func unite(dumps []dump) (union map[string]kept, floor ballot) {
 			}
 			union[key] = u
 		}
+	}
+	if !floor.isLikely() {
+		floor = firstUnlikely
 	}
 	return union, floor
 }
