@@ -14,7 +14,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 		return register.Item{}, s.table.failed(ctx, err, "swap %q", w.Key)
 	}
 	err = storekit.Change(func() error {
-		return s.with(storekit.For(ctx, &w), func(c *conn, known *memory) (err error) {
+		return s.with(ctx, func(c *conn, known *memory) (err error) {
 			cur, err = s.swap(ctx, c, known, &w)
 			return err
 		})

@@ -19,7 +19,7 @@ func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, e
 		return register.Item{}, s.table.failed(ctx, err, "swap %q", w.Key)
 	}
 	change := func() error {
-		return s.with(storekit.For(ctx, &w), func(c *pgx.Conn, known *memory) (err error) {
+		return s.with(ctx, func(c *pgx.Conn, known *memory) (err error) {
 			cur, err = s.swap(ctx, c, known, &w)
 			return err
 		})

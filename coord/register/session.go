@@ -206,7 +206,7 @@ func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
 	if s.d.presence != nil {
 		return s.stands(s.life.Context())
 	}
-	ctx, cancel := s.d.requestFor(s.life.Context())
+	ctx, cancel := s.d.requestFor(ForRenewal(s.life.Context()))
 	defer cancel()
 	s.renewals++
 	version := NewVersion()

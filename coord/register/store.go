@@ -110,6 +110,17 @@ type Swap struct {
 	Whose string
 }
 
+type renewalKey struct{}
+
+// ForRenewal returns a context for the request that renews a session. All holds of the session live by that: a store on which requests
+// wait for each other, such as for a connection, lets this one wait for none.
+func ForRenewal(ctx context.Context) context.Context {
+	return context.WithValue(ctx, renewalKey{}, true)
+}
+
+// IsRenewal reports whether a request renews a session.
+func IsRenewal(ctx context.Context) bool { return ctx.Value(renewalKey{}) != nil }
+
 // MostReserve is longer than any client reserves a register.
 const MostReserve = 10 * time.Second
 

@@ -173,48 +173,26 @@ func ConnectionsEnded(t testing.TB, a, b *coord.Client, end func()) {
 	}
 }
 
-// RenewedBeside fails unless a hold lasts while its client, which may have one connection, wants many lines that somebody keeps
-// locked at the server: each request for one of those waits until it is given up. A machine that stands still ends a hold as well, so
-// there are three tries.
-func RenewedBeside(t testing.TB, c *coord.Client, ttl time.Duration, keep func(names []string)) {
+// RenewedBeside fails unless a session is renewed through a store that may have one connection, while the request for a register
+// that somebody keeps locked at the server has that.
+func RenewedBeside(t testing.TB, s register.Store, kept string) {
 	t.Helper()
-	names := make([]string, 500)
-	for i := range names {
-		names[i] = "kept" + strconv.Itoa(i)
+	stuck, give := context.WithTimeout(t.Context(), 20*time.Second)
+	var under sync.WaitGroup
+	defer under.Wait()
+	defer give()
+	put := func(ctx context.Context, key string) error {
+		_, err := s.Swap(ctx, register.Swap{Key: key, Next: register.NewVersion(), Value: []byte("x")})
+		return err
 	}
-	kept := false
-	for try := 0; ; try++ {
-		h := Locked(t, c, "orders")
-		if !kept {
-			keep(names)
-			kept = true
-		}
-		err := wanting(t, c, h, 4*ttl, names)
-		if err == nil {
-			return
-		}
-		if try == 2 {
-			t.Errorf("who may lock other lines ended the hold of this one: %v", err)
-			return
-		}
-	}
-}
-
-// wanting has a client want all these lines for a time, and returns why its hold has ended meanwhile.
-func wanting(t testing.TB, c *coord.Client, h *coord.Hold, during time.Duration, names []string) error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), during)
-	defer cancel()
-	var all sync.WaitGroup
-	for _, name := range names {
-		all.Go(func() { _, _ = mutex.New(c, name).Lock(ctx) })
-	}
-	defer all.Wait()
-	select {
-	case <-h.Context().Done():
+	under.Go(func() { _ = put(stuck, kept) })
+	for waits := false; !waits; {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err := s.Read(ctx, "another")
 		cancel()
-		return context.Cause(h.Context())
-	case <-ctx.Done():
-		return h.Release()
+		waits = errors.Is(err, context.DeadlineExceeded)
+	}
+	if err := put(register.ForRenewal(Within(t, 3*time.Second)), "session"); err != nil {
+		t.Errorf("who may lock other lines ends the holds of this one: %v", err)
 	}
 }

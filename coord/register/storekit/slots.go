@@ -20,7 +20,7 @@ func (s *Slots) Take(ctx context.Context) (free func(), err error) {
 		return nil, err
 	}
 	slots := s.usual
-	if ctx.Value(renewalKey{}) != nil {
+	if register.IsRenewal(ctx) {
 		select {
 		case slots <- struct{}{}:
 			return func() { <-slots }, nil
@@ -34,14 +34,4 @@ func (s *Slots) Take(ctx context.Context) (free func(), err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-type renewalKey struct{}
-
-// For returns a context for a swap, which says whether it renews a session: that is what asks for the clock.
-func For(ctx context.Context, w *register.Swap) context.Context {
-	if !w.Clock {
-		return ctx
-	}
-	return context.WithValue(ctx, renewalKey{}, true)
 }

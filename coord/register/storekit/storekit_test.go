@@ -256,13 +256,13 @@ func TestAPool(t *testing.T) {
 
 func TestTheRenewalOfASessionWaitsForNothingElse(t *testing.T) {
 	s := NewSlots(2)
-	take := func(w register.Swap) (free func(), err error) {
+	take := func(ctx context.Context) (free func(), err error) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 		defer cancel()
-		return s.Take(For(ctx, &w))
+		return s.Take(ctx)
 	}
-	other, renewal := register.Swap{}, register.Swap{Clock: true}
+	other, renewal := t.Context(), register.ForRenewal(t.Context())
 	for range 2 {
 		if _, err := take(other); err != nil {
 			t.Fatal(err)
