@@ -407,8 +407,8 @@ func (a *acquire) wrap(err error) error {
 
 // isOurs reports whether this process has the line itself, as far as is known: perhaps the caller has, and waits for itself.
 func (a *acquire) isOurs() bool {
-	if o := a.blocker.Owner; a.ahead > 0 && o.Host != "" {
-		return o.Host == a.owner.Host && o.PID == a.owner.PID
+	if p := processOf(a.blocker.Owner); a.ahead > 0 && p != (process{}) {
+		return p == processOf(a.owner)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

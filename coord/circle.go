@@ -42,17 +42,20 @@ func (a *acquire) nameCircle(ctx context.Context, e *Error) {
 			has[p] = n
 		}
 	}
+	if len(has) == 0 {
+		return
+	}
 	for line, mine := range held {
-		if len(has) == 0 {
-			return
-		}
 		nodes, err := a.Line(ctx, line)
 		if err != nil {
 			return
 		}
-		at := slices.IndexFunc(nodes, func(n Node) bool { return slices.Contains(mine, n.ID) })
+		at := slices.IndexFunc(nodes, func(n Node) bool { return slices.ContainsFunc(mine, func(h *Hold) bool { return h.Node().ID == n.ID }) })
+		if at < 0 {
+			continue
+		}
 		for _, n := range nodes[at+1:] {
-			if blocker, ok := has[processOf(n.Owner)]; ok && at >= 0 && !n.Holds {
+			if blocker, ok := has[processOf(n.Owner)]; ok && !n.Holds {
 				e.Blocker, e.Circle = blocker, line
 				e.Err = fmt.Errorf("%w: each waits for the other, since this client has %q", e.Err, shorten(line))
 				return
@@ -61,19 +64,17 @@ func (a *acquire) nameCircle(ctx context.Context, e *Error) {
 	}
 }
 
-// holdsElsewhere returns the IDs of the nodes that this client holds in other lines.
-func (a *acquire) holdsElsewhere() map[string][]string {
+// holdsElsewhere returns what this client holds in other lines.
+func (a *acquire) holdsElsewhere() map[string][]*Hold {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.Client.session == nil {
 		return nil
 	}
-	held := make(map[string][]string)
+	held := make(map[string][]*Hold)
 	for line, holds := range a.Client.session.lines {
 		if line != a.line && len(held) < mostLooked {
-			for _, h := range holds {
-				held[line] = append(held[line], h.place.Node().ID)
-			}
+			held[line] = slices.Clone(holds)
 		}
 	}
 	return held
