@@ -92,6 +92,9 @@ func signalGroup(t *Tree, sig syscall.Signal) {
 // when it has tried so often that there is no use in going on.
 func KillBelow(child int, cgroup string) {
 	for range 20 {
+		if statOf(child).parent != os.Getpid() { // it has ended, and its number may be another's
+			return
+		}
 		killCgroup(cgroup)
 		family := descendants(child, nil)
 		parents := maps.Clone(family)
