@@ -8,7 +8,6 @@ import (
 	"math"
 	"path"
 	"slices"
-	"sync/atomic"
 
 	gozk "github.com/go-zookeeper/zk"
 
@@ -138,15 +137,8 @@ func (p *place) versionOf(nodePath string) int32 {
 
 // change has the node changed. If a try had no answer, it is open from then on what the node is.
 func change[T any](ctx context.Context, p *place, request func(*gozk.Conn) (T, error)) (T, error) {
-	var lost atomic.Bool
-	v, err := fetch(ctx, p.session, func(conn *gozk.Conn) (T, error) {
-		v, err := request(conn)
-		if passing(err) {
-			lost.Store(true)
-		}
-		return v, err
-	})
-	if lost.Load() || isCtx(err) {
+	v, open, err := fetchOpen(ctx, p.session, request)
+	if open {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.open = true

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"sync/atomic"
 
 	gozk "github.com/go-zookeeper/zk"
 
@@ -151,17 +150,13 @@ func (w *remembering) isSure() bool {
 // try writes. After an error, stands says that the node is there, with the version that it should have.
 func (w *remembering) try(ctx context.Context) (stands bool, err error) {
 	ops, own, now := w.ops()
-	var lost atomic.Bool
-	stands, err = fetch(ctx, w.session, func(c *gozk.Conn) (bool, error) {
+	stands, open, err := fetchOpen(ctx, w.session, func(c *gozk.Conn) (bool, error) {
 		answers, err := c.Multi(ops...)
-		if passing(err) {
-			lost.Store(true)
-		}
 		return len(answers) == 0 || answers[0].Error == nil, err
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.memo.open = w.memo.open || lost.Load() || isCtx(err)
+	w.memo.open = w.memo.open || open
 	w.memo.known = false
 	if err == nil {
 		w.memo = now
@@ -241,7 +236,7 @@ func (d *service) Forget(ctx context.Context, line string) error {
 // a try that is late finds another version there. Whoever may not write to the directory must do without.
 func (s *session) takeMemo(ctx context.Context, which string) error {
 	dir := path.Dir(which)
-	var lost atomic.Bool // a try had no answer
+	lost := false // a try had no answer
 	for mayWrite := true; ; {
 		above, err := s.toReplace(ctx, dir)
 		if errors.Is(err, gozk.ErrNoNode) {
@@ -256,7 +251,7 @@ func (s *session) takeMemo(ctx context.Context, which string) error {
 			return err
 		}
 		mayWrite = mayWrite && above.Version != anyVersion
-		if !there && !(mayWrite && lost.Load()) {
+		if !there && !(mayWrite && lost) {
 			return nil
 		}
 		var ops []any
@@ -266,13 +261,11 @@ func (s *session) takeMemo(ctx context.Context, which string) error {
 		if there {
 			ops = append(ops, &gozk.DeleteRequest{Path: which, Version: old.Version})
 		}
-		refused, err := fetch(ctx, s, func(c *gozk.Conn) (bool, error) {
+		refused, open, err := fetchOpen(ctx, s, func(c *gozk.Conn) (bool, error) {
 			answers, err := c.Multi(ops...)
-			if passing(err) {
-				lost.Store(true)
-			}
 			return len(answers) > 0 && errors.Is(answers[0].Error, gozk.ErrNoAuth), err
 		})
+		lost = lost || open
 		switch {
 		case errors.Is(err, gozk.ErrBadVersion), errors.Is(err, gozk.ErrNoNode): // it was written, or taken away, meanwhile
 		case mayWrite && refused:

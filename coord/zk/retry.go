@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	gozk "github.com/go-zookeeper/zk"
 
@@ -110,6 +111,19 @@ func (s *session) insist(ctx context.Context, request func(*gozk.Conn) error) er
 // fetch is insist for a request that finds something out.
 func fetch[T any](ctx context.Context, s *session, request func(*gozk.Conn) (T, error)) (T, error) {
 	return persist(ctx, s, func() (T, error) { return ask(ctx, s, request) })
+}
+
+// fetchOpen is fetch for a request that writes. open means that a try had no answer: it may have been made, or be made yet.
+func fetchOpen[T any](ctx context.Context, s *session, request func(*gozk.Conn) (T, error)) (v T, open bool, err error) {
+	var lost atomic.Bool
+	v, err = fetch(ctx, s, func(conn *gozk.Conn) (T, error) {
+		v, err := request(conn)
+		if passing(err) {
+			lost.Store(true)
+		}
+		return v, err
+	})
+	return v, lost.Load() || isCtx(err), err
 }
 
 // persist repeats a call until it succeeds, or fails in a way that another try would not fix.

@@ -62,7 +62,7 @@ var zk = []Bug{
 		"coord/zk/amend.go", `if same && errors.Is(err, gozk.ErrNoAuth) {`, `if false && same && errors.Is(err, gozk.ErrNoAuth) {`,
 		testsZK("TestWhetherANodeStandsIsAskedWithoutTheRightToWrite$/^one_server")),
 	one("zk: a refusal counts as certain after a try that had no answer",
-		"coord/zk/amend.go", `if lost.Load() || isCtx(err) {`, `if isCtx(err) {`, testsZK("TestARefusalAfterATryThatHadNoAnswerLeavesItOpen")),
+		"coord/zk/retry.go", `return v, lost.Load() || isCtx(err), err`, `return v, isCtx(err), err`, testsZK("TestARefusalAfterATryThatHadNoAnswerLeavesItOpen")),
 	one("zk: a departure that had no answer is not repeated",
 		"coord/zk/leave.go", `err := driverkit.UntilGone(ctx, p.session.life, try, passing)`, `err := try(ctx)`, conformsZK("06", "in an ended context")),
 	one("zk: the end of a node lets in whoever waits for it, right behind or not",
