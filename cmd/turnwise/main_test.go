@@ -3,12 +3,14 @@
 package main_test
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,6 +104,7 @@ func scripts(t *testing.T, dir, service, url string) {
 		Setup: func(e *testscript.Env) error {
 			home := filepath.Join(e.WorkDir, "home")
 			e.Setenv("HOME", home)
+			e.Defer(func() { awaitAllOf(e.WorkDir) })
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
 			e.Setenv("PATH", program+":"+os.Getenv("PATH"))
 			// A script's lines are its own: scripts of one service run side by side, and what one has made may be closed to others.
@@ -121,6 +124,21 @@ func scripts(t *testing.T, dir, service, url string) {
 		},
 		RequireExplicitExec: true,
 	})
+}
+
+// awaitAllOf waits until all have ended that a script has started: what lives on, such as a completion that nobody waits for, would
+// make folders again while they are removed.
+func awaitAllOf(folder string) {
+	for range 200 {
+		environments, _ := filepath.Glob("/proc/[0-9]*/environ")
+		if !slices.ContainsFunc(environments, func(path string) bool {
+			environment, _ := os.ReadFile(path) // none of one that has ended
+			return bytes.Contains(environment, []byte(folder))
+		}) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 // exits CODE PROGRAM ARGUMENT... demands that exit code.

@@ -40,6 +40,7 @@ func electCommand(*service) *cobra.Command   { return elsewhere("elect") }
 func onceCommand(*service) *cobra.Command    { return elsewhere("once") }
 func cronCommand(*service) *cobra.Command    { return elsewhere("cron") }
 func holdCommand(*service) *cobra.Command    { return elsewhere("hold") }
+func joinCommand(*service) *cobra.Command    { return elsewhere("join") }
 func releaseCommand(*service) *cobra.Command { return elsewhere("release") }
 func publishCommand(*service) *cobra.Command { return elsewhere("publish") }
 
