@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -80,6 +81,12 @@ func TestATestThatFailsOnceNoticesNothing(t *testing.T) {
 	by, err = surely(func(...string) (string, error) { return answers[0], nil })
 	require.NoError(t, err)
 	assert.Equal(t, "it takes too long", by)
+}
+
+func TestOfAPartOfATestNoMoreIsRunAgain(t *testing.T) {
+	s := suite{".", []string{"-test.short", "-test.run=^TestA$/^file$"}}
+	assert.Equal(t, s.args, s.with("-test.run=^TestA$"))
+	assert.Equal(t, append(slices.Clone(s.args), "-test.run=^TestB$"), s.with("-test.run=^TestB$"))
 }
 
 func TestAsManyAreTriedAsWereAskedFor(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -58,7 +57,7 @@ func noticed(ctx context.Context, root string, t target, m mutant) (by string, e
 			return "", errors.New(string(out))
 		}
 		by, err := surely(func(args ...string) (string, error) {
-			return run(ctx, binary, filepath.Join(root, t.module, s.folder), flags, append(slices.Clone(s.args), args...), t.patience)
+			return run(ctx, binary, filepath.Join(root, t.module, s.folder), flags, s.with(args...), t.patience)
 		})
 		if by != "" || err != nil {
 			return by, err

@@ -29,6 +29,17 @@ type suite struct {
 	args   []string
 }
 
+// with returns the arguments of a run that is also to have these. Of a test that the suite runs a part of, no more than that is run.
+func (s suite) with(args ...string) []string {
+	all := slices.Clone(s.args)
+	for _, a := range args {
+		if !slices.ContainsFunc(s.args, func(own string) bool { return strings.HasPrefix(own, a+"/") }) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
 // simulation is a short run of the simulation.
 var simulation = suite{"verify/simulation", []string{"-test.run=TestHunt|TestWhatOnceFailed", "-sim.hunt=6"}}
 
