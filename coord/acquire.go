@@ -22,7 +22,8 @@ type AcquireOption func(*acquire)
 func Reentrant() AcquireOption { return func(a *acquire) { a.ifHeld = nestInHold } }
 
 // MaxWait bounds how long Acquire waits. After that it returns an error that is context.DeadlineExceeded, and also
-// ErrBusy or ErrUnavailable. If whoever has the line waits for what this client holds, the error says so: see Error.Circle.
+// ErrBusy or ErrUnavailable. If it has waited in a circle, for somebody who waits for what this client holds, the error says so: see
+// Error.Circle.
 // With zero or less it does not wait at all: it does what TryAcquire does, except for the
 // error. MaxWait changes nothing for TryAcquire, which never waits.
 func MaxWait(d time.Duration) AcquireOption { return func(a *acquire) { a.maxWait = d } }

@@ -2,7 +2,10 @@ package coord_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/verify/bubble"
 )
@@ -66,5 +70,165 @@ func TestAWaitThatRunsOutInACircleSaysSo(t *testing.T) {
 		assert.Error(t, <-waited)
 		require.NoError(t, orders.Release())
 		require.NoError(t, stock.Release())
+	})
+}
+
+// cast is those who take lines and wait for others. They leave at the end.
+type cast struct {
+	t       *testing.T
+	s       *mem.Service
+	ctx     context.Context
+	cancel  context.CancelFunc
+	waiting sync.WaitGroup
+	holds   []*coord.Hold
+}
+
+func newCast(t *testing.T, s *mem.Service) *cast {
+	ctx, cancel := context.WithCancel(t.Context())
+	return &cast{t: t, s: s, ctx: ctx, cancel: cancel}
+}
+
+func (x *cast) takes(c *coord.Client, line, kind string) {
+	x.t.Helper()
+	h, err := c.Acquire(x.ctx, line, kind, nil, coord.Rule{WaitFor: rules.For(kind)})
+	require.NoError(x.t, err)
+	x.holds = append(x.holds, h)
+}
+
+func (x *cast) waits(c *coord.Client, line, kind string) {
+	x.waiting.Go(func() {
+		_, err := c.Acquire(x.ctx, line, kind, nil, coord.Rule{WaitFor: rules.For(kind)})
+		assert.ErrorIs(x.t, err, context.Canceled)
+	})
+	synctest.Wait()
+}
+
+func (x *cast) leaves() {
+	x.cancel()
+	x.waiting.Wait()
+	for _, h := range x.holds {
+		assert.NoError(x.t, h.Release())
+	}
+}
+
+// ring has processes take a line each; all but the first wait for the line of the next, and the last one waits for what the first has
+// if that closes the circle. The first one still has to wait, for the line that is returned.
+func (x *cast) ring(lines []string, closed bool) (first *coord.Client, next string) {
+	clients := []*coord.Client{x.s.Client()}
+	for i := range lines[1:] {
+		clients = append(clients, from(x.s, 101+i))
+	}
+	for i, c := range clients {
+		x.takes(c, lines[i], rules.Lock)
+	}
+	for i, c := range clients[1:] {
+		if to := (i + 2) % len(lines); to > 0 || closed {
+			x.waits(c, lines[to], rules.Lock)
+		}
+	}
+	return clients[0], lines[1]
+}
+
+// runsOut waits for a line for a second, as nobody gives it back.
+func runsOut(t *testing.T, c *coord.Client, line string) *coord.Error {
+	t.Helper()
+	began := time.Now()
+	_, err := c.Acquire(t.Context(), line, "lock", nil, exclusive, coord.MaxWait(time.Second))
+	assert.Less(t, time.Since(began), 2*time.Second)
+	require.ErrorIs(t, err, coord.ErrBusy)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	var e *coord.Error
+	require.ErrorAs(t, err, &e)
+	return e
+}
+
+func TestAWaitThatRunsOutInALongerCircleSaysSo(t *testing.T) {
+	for _, lines := range [][]string{{"a", "b", "c"}, {"shop/a", "shop/b", "shop/c", "shop/d"}} {
+		bubble.Run(t, func(t *testing.T, s *mem.Service) {
+			x := newCast(t, s)
+			defer x.leaves()
+			others := from(s, 7)
+			for i := range 30 { // of which there is nothing to know
+				x.takes(others, fmt.Sprint("z/", i), rules.Lock)
+			}
+			c, line := x.ring(lines, true)
+			e := runsOut(t, c, line)
+			assert.Equal(t, lines[0], e.Circle)
+			assert.Equal(t, 101, e.Blocker.Owner.PID)
+			assert.ErrorContains(t, e, fmt.Sprintf("%d processes wait in a circle: ", len(lines)))
+			for i := range len(lines) - 1 {
+				assert.ErrorContains(t, e, fmt.Sprintf("/%d for %q", 101+i, lines[(i+2)%len(lines)]))
+			}
+			assert.ErrorContains(t, e, fmt.Sprintf("for %q, which this client has", lines[0]))
+		})
+	}
+}
+
+func TestAChainIsNoCircle(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		x := newCast(t, s)
+		defer x.leaves()
+		c, line := x.ring([]string{"a", "b", "c", "d"}, false)
+		assert.Empty(t, runsOut(t, c, line).Circle, "the last one waits for nobody")
+		x.waits(from(s, 7), "a", rules.Lock)
+		assert.Empty(t, runsOut(t, c, line).Circle, "who waits for the first has nothing")
+	})
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		x := newCast(t, s)
+		defer x.leaves()
+		first, second, third := s.Client(), from(s, 101), from(s, 102)
+		x.takes(first, "a", rules.Lock)
+		x.takes(second, "b", rules.Lock)
+		x.takes(second, "c", rules.Reader)
+		x.takes(third, "c", rules.Reader)
+		x.waits(third, "a", rules.Lock)
+		x.waits(second, "c", rules.Writer)
+		assert.Empty(t, runsOut(t, first, "b").Circle, "another thread of the second waits for the third")
+	})
+}
+
+// looks counts what a client asks for.
+type looks struct {
+	driver.Driver
+	line, lines int
+}
+
+func (d *looks) Line(ctx context.Context, line string) ([]driver.Node, error) {
+	d.line++
+	return d.Driver.Line(ctx, line)
+}
+
+func (d *looks) Lines(ctx context.Context, prefix string) ([]string, error) {
+	d.lines++
+	time.Sleep(100 * time.Millisecond) // there are many
+	return d.Driver.Lines(ctx, prefix)
+}
+
+func TestTheSearchForACircleIsBounded(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		x := newCast(t, s)
+		defer x.leaves()
+		theirs := from(s, 7)
+		for i := range 30 {
+			x.takes(theirs, fmt.Sprint("l/", i), rules.Lock)
+		}
+		d := &looks{Driver: s.Client().Driver()}
+		c := coord.NewClient(d)
+		runsOut(t, c, "l/0")
+		assert.Equal(t, 0, d.line+d.lines, "it holds nothing")
+
+		x.takes(c, "mine", rules.Lock)
+		runsOut(t, c, "l/0")
+		assert.Equal(t, []int{2, 0}, []int{d.line, d.lines}, "nobody waits for what it holds")
+
+		x.waits(from(s, 8), "mine", rules.Lock)
+		d.line = 0
+		runsOut(t, c, "l/0")
+		assert.Equal(t, []int{2 + 8, 1}, []int{d.line, d.lines})
+		runsOut(t, c, "l/0")
+		assert.Equal(t, 1, d.lines, "they were listed a moment ago")
+		time.Sleep(3 * time.Second)
+		runsOut(t, c, "l/0")
+		assert.Equal(t, 2, d.lines)
 	})
 }

@@ -37,6 +37,8 @@ type Client struct {
 	refused   error // why a session was not opened, for good; nil: none was refused since the last one
 	trouble   error // what went wrong last
 	troubleAt time.Time
+
+	nextSurvey time.Time // before which it lists no lines to find a circle
 }
 
 // Option sets up a Client. A nil Option changes nothing.

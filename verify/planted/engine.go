@@ -47,6 +47,10 @@ var engine = []Bug{
 		"coord/session.go", `case s.roused <- struct{}{}:`, ``, testsEngine("TestASessionThatIdlesPastItsDeadline")),
 	one("a hold goes on for longer than it may",
 		"coord/hold.go", `if !h.overdue.IsZero() && !time.Now().Before(h.overdue) {`, `if false {`, testsEngine("TestAHoldEndsByItselfAndTheNextOneEnters")),
+	one("a thread waits beside its own process, and that closes a circle",
+		"coord/circle.go", `case !slices.Contains(holders, p):`, `default:`, testsEngine("TestAChainIsNoCircle")),
+	one("all lines are listed for a circle whenever a wait runs out",
+		"coord/circle.go", `if time.Now().Before(c.nextSurvey) {`, `if false {`, testsEngine("TestTheSearchForACircleIsBounded")),
 }
 
 // testsEngine is a test of the engine's own.
