@@ -169,8 +169,9 @@ leaks: deps ## Take, cancel and lose locks for ten minutes on each service, and 
 	cd verify/integration && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 -timeout 60m ./leaks -leaks.length=10m
 
 .PHONY: killed
-killed: deps ## Kill and stop turnwise, its guardian and what it runs, fifty rounds of each on every service (ROUNDS=5 for less)
+killed: deps ## Kill and stop turnwise, its guardian and what it runs, and whoever runs a slot, fifty rounds of each on every service (ROUNDS=5 for less)
 	cd cmd/turnwise && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 -timeout 120m -run TestNobody . -killed.rounds=$(ROUNDS)
+	cd verify/integration && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 -timeout 120m ./slots -slots.deaths=$(ROUNDS)
 
 ROUNDS ?= 50
 
