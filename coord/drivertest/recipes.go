@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -48,7 +49,7 @@ var recipes = []obligation{
 	{"asked to let go", []scenario{{name: "a holder is asked, and lets go", run: holderIsAsked}}},
 	{"several locks", several},
 	{"turns together", together},
-	{"once in a slot", onceInASlot},
+	{"once in a slot", slices.Concat(onceInASlot, onceAtEveryPoint())},
 	{"group", groups},
 	{"barrier", barriers},
 	{"election", []scenario{

@@ -49,6 +49,16 @@ var recipes = []Bug{
 		"recipes/once/once.go", `		if err := fn(ctx, h); err != nil {
 			return err
 		}`, `		_ = fn(ctx, h)`, testsOnce("TestASlotWhoseProcessDiesIsRunAgainIfAtLeastOnce")),
+	one("once: a job that is run at most once begins before its note has an answer",
+		"recipes/once/once.go", `		if err = h.SetMemo(ctx, Record{Slot: t.slot, Token: h.Token()}.encode()); err != nil {`,
+		`		go h.SetMemo(ctx, Record{Slot: t.slot, Token: h.Token()}.encode())
+		if err != nil {`,
+		slotsEndAnywhere("a slot whose process is cut off at any request, and comes back, if at most once")),
+	one("once: a slot is noted as run before the job, though it is to be run at least once",
+		"recipes/once/once.go", `	if t.policy == AtMostOnce {
+		if err = h.SetMemo(ctx, Record{Slot: t.slot, `, `	if t.policy > 0 {
+		if err = h.SetMemo(ctx, Record{Slot: t.slot, Done: t.policy == AtLeastOnce, `,
+		slotsEndAnywhere("a slot whose process dies before any request, if at least once")),
 	one("group: a lock of the group's name becomes a member",
 		"recipes/group/group.go", ` || h.Node().Kind != rules.Reader {`, ` {`,
 		Tests{Module: ".", Package: "./recipes/group", Run: "^TestOnlyAMemberIsUpdated$"}),
@@ -131,6 +141,10 @@ func testsTogether(name string) Tests {
 
 func testsOnce(name string) Tests {
 	return Tests{Module: ".", Package: "./recipes/once", Run: "^" + name + "$"}
+}
+
+func slotsEndAnywhere(scenario string) Tests {
+	return Tests{Module: ".", Package: "./coord/register/storetest", Run: "^TestRecipesOnMemory$/^once_in_a_slot$/" + named(scenario)}
 }
 
 func testsBarrier(name string) Tests {
