@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/internal/mortal"
 	"github.com/turnwise/turnwise/recipes/multi"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/recipes/semaphore"
@@ -18,6 +19,7 @@ var several = []scenario{
 	{name: "all or none, in the order of their names", run: severalInOrder},
 	{name: "who waits for several and dies has nothing", run: severalAndDies},
 	{name: "many who take several", run: manyWhoTakeSeveral},
+	{name: "any answer is lost to who takes several", run: severalWithoutAnAnswer},
 }
 
 // threeLines returns lines that sort as they are given.
@@ -138,4 +140,63 @@ func manyWhoTakeSeveral(s *scene) {
 	for _, line := range lines {
 		s.gone(line)
 	}
+}
+
+// severalWithoutAnAnswer loses any request of one who takes three locks, or its answer, while another one takes them as well.
+func severalWithoutAnAnswer(s *scene) {
+	other := s.clients(1)[0]
+	few := make(chan struct{}, 4)
+	var all sync.WaitGroup
+	for _, at := range []string{"join 1", "join 2", "join 3", "leave 1", "leave 2", "leave 3"} {
+		for _, f := range []Fate{LostBefore, LostAfter, AppliedLate} {
+			l := s.connect()
+			s.needs("decide the fate of requests", l.Fate == nil)
+			line := s.anotherLine()
+			all.Go(func() {
+				few <- struct{}{}
+				defer func() { <-few }()
+				c := coord.NewClient(&mortal.Moments{Driver: l.Driver, Asked: func(moment string, do func() error) error {
+					if moment == at {
+						l.Fate(f)
+					}
+					return do()
+				}})
+				defer c.Close()
+				if err := s.bothTakeAll(c, other, line); err != nil {
+					s.Errorf("%s is %v: %v", at, f, err)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// bothTakeAll has two take three locks at the same time, in as many orders, and checks that nothing of them stays.
+func (s *scene) bothTakeAll(one, other *coord.Client, line string) error {
+	a, b, c := line+"a", line+"b", line+"c"
+	ctx, cancel := context.WithTimeout(s.ctx, 2*s.patience)
+	defer cancel()
+	var inside atomic.Int64
+	work := func(context.Context, *multi.Hold) error {
+		if inside.Add(1) > 1 {
+			return errors.New("two are inside")
+		}
+		time.Sleep(10 * time.Millisecond)
+		inside.Add(-1)
+		return nil
+	}
+	errs := make(chan error, 2)
+	go func() { errs <- multi.New(one, multi.Mutex(a), multi.Mutex(b), multi.Mutex(c)).Do(ctx, work) }()
+	go func() { errs <- multi.New(other, multi.Mutex(c), multi.Mutex(a), multi.Mutex(b)).Do(ctx, work) }()
+	if err := errors.Join(<-errs, <-errs); err != nil {
+		return err
+	}
+	clean := func() bool { return len(s.svc.Stored(s, a))+len(s.svc.Stored(s, b))+len(s.svc.Stored(s, c)) == 0 }
+	if !s.happens(s.patience, clean) {
+		return errors.New("something stays")
+	}
+	if time.Sleep(2 * Late); !clean() {
+		return errors.New("something came later, and stays")
+	}
+	return nil
 }
