@@ -45,8 +45,9 @@
 // says so. The newest 16 of these stay. What is put there while the writer replaces the path is lost.
 //
 // A new version has the owner, the group and the rights to read of what is at the path, as far as the writer may give them;
-// nobody gets more rights than before. With [Copy] the owner may write to it, too. The first version is readable as far as the
-// writer's umask allows. The names of versions can be seen by whoever may read the directory.
+// nobody gets more rights than before. On Linux that goes for its access control list, too: it has the same, or none, whatever list the
+// directory gives to new files. With [Copy] the owner may write to it, too. The first version is readable as far as the
+// writer's umask allows, or the directory's list. The names of versions can be seen by whoever may read the directory.
 //
 // # Who else may write there
 //

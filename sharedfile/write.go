@@ -148,33 +148,17 @@ func (f *File) blank(s fence.Stamp, mode fs.FileMode) (name, *os.File, error) {
 }
 
 // before returns what is at the path, or if that was removed, the newest version; nil: there is neither.
-func (f *File) before() (fs.FileInfo, error) {
+func (f *File) before() (*rights, error) {
 	if there, err := os.Lstat(f.path); err == nil && there.Mode().IsRegular() {
-		return there, f.strange(there, f.path)
+		return rightsAt(f.path, there), f.strange(there, f.path)
 	}
 	all, err := f.list()
 	if n, ok := all.newest(); err == nil && ok && n.kind != empty {
 		if there, err := f.lstat(n); err == nil && there.Mode().IsRegular() {
-			return there, nil
+			return rightsAt(f.at(n), there), nil
 		}
 	}
 	return nil, nil
-}
-
-// resemble gives a file the owner, the group and the rights to read of another one, and its owner more. Where it may not
-// give them, nobody gets a right that they did not have before: the rights of a group go with that group only.
-func resemble(out *os.File, like fs.FileInfo, more fs.FileMode) error {
-	mode := like.Mode().Perm()&^0o222 | 0o400 | more
-	if owner, group, known := ownersOf(like); known && out.Chown(owner, group) != nil && out.Chown(-1, group) != nil {
-		st, err := out.Stat()
-		if err != nil {
-			return err
-		}
-		if _, own, _ := ownersOf(st); own != group {
-			mode &^= 0o070
-		}
-	}
-	return out.Chmod(mode)
 }
 
 // claim gives what was the newest before s a name with the stamp s, unless it has one.
@@ -343,14 +327,14 @@ func (f *File) duplicate(s fence.Stamp, v *os.File, more fs.FileMode) (name, err
 		return d, err
 	}
 	defer out.Close()
-	st, err := v.Stat()
+	like, err := rightsOf(v)
 	if err != nil {
 		return d, err
 	}
 	if _, err := io.Copy(out, io.NewSectionReader(v, 0, math.MaxInt64)); err != nil {
 		return d, err
 	}
-	if err := resemble(out, st, more); err != nil {
+	if err := resemble(out, like, more); err != nil {
 		return d, err
 	}
 	if err := out.Sync(); err != nil {
