@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/turnwise/turnwise/backend"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/asks"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
@@ -218,7 +218,7 @@ func (a *asker) untilGone(ctx context.Context, c *coord.Client, asked []coord.No
 
 func (a *asker) gone(all []coord.Node) {
 	for _, n := range all {
-		fmt.Fprintf(os.Stderr, "turnwise: %q: %s has let go\n", a.name, contenderOf(n).who())
+		fmt.Fprintf(people.Err, "turnwise: %q: %s has let go\n", a.name, contenderOf(n).who())
 	}
 }
 
@@ -238,6 +238,6 @@ func (a *asker) stay(all []coord.Node) error {
 	if a.wait.given {
 		return &failure{codeBusy, still}
 	}
-	fmt.Fprintln(os.Stderr, text(still))
+	fmt.Fprintln(people.Err, text(still))
 	return nil
 }

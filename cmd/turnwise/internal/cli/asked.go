@@ -5,7 +5,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/asks"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
 )
@@ -132,7 +132,7 @@ func (s *shift) asked(ctx context.Context) <-chan struct{} {
 				}
 			})
 			if err != nil && !s.quiet {
-				fmt.Fprintln(os.Stderr, text(fmt.Errorf("%q: who asks for it cannot be heard: %w", h.Node().Line, err)))
+				fmt.Fprintln(people.Err, text(fmt.Errorf("%q: who asks for it cannot be heard: %w", h.Node().Line, err)))
 			}
 		}()
 	}
@@ -146,7 +146,7 @@ func (s *shift) tellWhoAsks(n coord.Node) {
 	}
 	s.reports.Tell(e)
 	if !s.quiet {
-		fmt.Fprintf(os.Stderr, "turnwise: %q: %s asks to let go: %s\n", n.Line, brief(status.Describe(n)), coord.Printable(n.Asks))
+		fmt.Fprintf(people.Err, "turnwise: %q: %s asks to let go: %s\n", n.Line, brief(status.Describe(n)), coord.Printable(n.Asks))
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/recipes/once"
 )
@@ -152,14 +152,14 @@ func (lent) Release() error { return nil }
 func (d *scheduled) tell(e once.Event) {
 	at := e.Slot.UTC().Format(time.RFC3339)
 	if !e.Skipped.IsZero() && !d.quiet {
-		fmt.Fprintf(os.Stderr, "turnwise: %q: nobody has run the slots from %s until %s\n", d.name, e.Skipped.UTC().Format(time.RFC3339), at)
+		fmt.Fprintf(people.Err, "turnwise: %q: nobody has run the slots from %s until %s\n", d.name, e.Skipped.UTC().Format(time.RFC3339), at)
 	}
 	if e.Err == nil || errors.Is(e.Err, errSilent) {
 		return
 	}
 	if e.Slot.IsZero() {
-		fmt.Fprintf(os.Stderr, "turnwise: %q: %s\n", d.name, coord.Printable(e.Err.Error()))
+		fmt.Fprintf(people.Err, "turnwise: %q: %s\n", d.name, coord.Printable(e.Err.Error()))
 		return
 	}
-	fmt.Fprintf(os.Stderr, "turnwise: %q: slot %s: %s\n", d.name, at, coord.Printable(e.Err.Error()))
+	fmt.Fprintf(people.Err, "turnwise: %q: slot %s: %s\n", d.name, at, coord.Printable(e.Err.Error()))
 }

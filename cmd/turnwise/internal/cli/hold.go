@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
@@ -167,11 +168,7 @@ func (h *holder) keep(w *waiter) error {
 	if err := h.attach(); err != nil {
 		return err
 	}
-	people := os.Stderr
-	if h.quiet {
-		people = nil
-	}
-	if err := w.connect(status.New(h.name, h.mode, people, false, nil)); err != nil {
+	if err := w.connect(status.New(h.name, h.mode, listeners(h.quiet), false, nil)); err != nil {
 		return err
 	}
 	err := w.heldAround()
@@ -195,7 +192,7 @@ func (h *holder) keep(w *waiter) error {
 	}, cancel, h.adoptFor)
 	if err != nil && !h.quiet { // the shell's end, a time or a signal still end it
 		err = fmt.Errorf("%q: 'turnwise release' will not find this hold, process %d: %w", h.name, os.Getpid(), err)
-		fmt.Fprintln(os.Stderr, text(err))
+		fmt.Fprintln(people.Err, text(err))
 	}
 	if err := announce(h.question(d), w.variables(hold)); err != nil {
 		err = errors.Join(err, hold.Release())

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
@@ -147,11 +148,15 @@ func (j *job) reporter() *status.Reporter {
 		unix.CloseOnExec(j.statusFD)
 		programs = os.NewFile(uintptr(j.statusFD), "status")
 	}
-	people := os.Stderr
-	if j.quiet {
-		people = nil
+	return status.New(j.name, j.mode, listeners(j.quiet), term.IsTerminal(int(os.Stderr.Fd())), programs)
+}
+
+// listeners are the people to whom a wait is shown; nil: nobody.
+func listeners(quiet bool) io.Writer {
+	if quiet {
+		return nil
 	}
-	return status.New(j.name, j.mode, people, term.IsTerminal(int(os.Stderr.Fd())), programs)
+	return people.Err
 }
 
 // terms runs the command in one turn after the other, as long as it is to be started again.
@@ -168,7 +173,7 @@ func (j *job) terms(w *waiter) error {
 			return err
 		}
 		if text := text(err); err != nil && !silent(err) {
-			fmt.Fprintln(os.Stderr, text+"; standing again")
+			fmt.Fprintln(people.Err, text+"; standing again")
 		}
 		select {
 		case <-time.After(retries.Next(time.Since(began))):

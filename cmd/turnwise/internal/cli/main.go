@@ -5,8 +5,10 @@ package cli
 import (
 	"errors"
 	"syscall"
+	"time"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/guard"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
 )
 
@@ -18,6 +20,7 @@ func Main(args []string) int {
 	root := rootCommand()
 	root.SetArgs(args[1:])
 	c, err := root.ExecuteC()
+	people.Err.Flush(unheardFor)
 	if err == nil {
 		return 0
 	}
@@ -31,6 +34,9 @@ func Main(args []string) int {
 	}
 	return report(c, err)
 }
+
+// unheardFor is how long the end of the program waits for people who have not read yet what was said before.
+const unheardFor = time.Second
 
 // endedBy says how the commands that run here would be ended.
 func endedBy() string { return "are ended by " + run.Means() }

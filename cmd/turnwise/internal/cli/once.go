@@ -5,11 +5,11 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/recipes/once"
@@ -89,7 +89,7 @@ func (o *slotted) settled(w *waiter, hold turn) (settled bool, err error) {
 		return false, refused(err)
 	}
 	if settled && !o.quiet {
-		fmt.Fprintf(os.Stderr, "turnwise: %q: %s\n", o.name, o.whatIsSettled(ctx, w))
+		fmt.Fprintf(people.Err, "turnwise: %q: %s\n", o.name, o.whatIsSettled(ctx, w))
 	}
 	return settled, nil
 }

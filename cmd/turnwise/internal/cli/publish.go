@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/fence"
 	"github.com/turnwise/turnwise/sharedfile"
@@ -48,7 +49,7 @@ version: if what makes it may fail, let it write to a file of its own first.`,
 				return usage("--token %d: no hold has that", held)
 			}
 			f, err := sharedfile.Open(nil, args[0], sharedfile.Spared(func(kept string) {
-				fmt.Fprintf(os.Stderr, "turnwise: %s was no version of turnwise's: what somebody has put there is now %s\n",
+				fmt.Fprintf(people.Err, "turnwise: %s was no version of turnwise's: what somebody has put there is now %s\n",
 					coord.Printable(args[0]), coord.Printable(kept))
 			}))
 			if err != nil {
@@ -115,7 +116,7 @@ func (s *service) heldLine(named []string) (name string, token coord.Token, err 
 func readInput(ctx context.Context) func(io.Writer) error {
 	return func(w io.Writer) error {
 		if term.IsTerminal(0) {
-			fmt.Fprintln(os.Stderr, "turnwise: type the new version, and Ctrl-D on a line of its own")
+			fmt.Fprintln(people.Err, "turnwise: type the new version, and Ctrl-D on a line of its own")
 		}
 		r, typed := io.Pipe()
 		go func() {

@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/recipes/election"
 )
@@ -31,11 +31,11 @@ func (s *shift) better(ctx context.Context) <-chan struct{} {
 		switch {
 		case err == nil:
 			if !s.quiet {
-				fmt.Fprintf(os.Stderr, "turnwise: %q: %s is a better candidate (rank %d): ending the command\n", s.name, brief(status.Describe(n)), n.Rank)
+				fmt.Fprintf(people.Err, "turnwise: %q: %s is a better candidate (rank %d): ending the command\n", s.name, brief(status.Describe(n)), n.Rank)
 			}
 			stands <- struct{}{}
 		case ctx.Err() == nil && term.Err() == nil:
-			fmt.Fprintln(os.Stderr, text(fmt.Errorf("%q: no better candidate can be seen: %w", s.name, err)))
+			fmt.Fprintln(people.Err, text(fmt.Errorf("%q: no better candidate can be seen: %w", s.name, err)))
 		}
 	}()
 	return stands

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/turnwise/turnwise/backend"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/coord"
 )
 
@@ -171,7 +172,7 @@ func (s *service) find() (*backend.Service, string, error) {
 // open connects.
 func (s *service) open(ctx context.Context, to *backend.Service, opts ...backend.Option) (*coord.Client, error) {
 	if s.verbose {
-		opts = append(opts, backend.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+		opts = append(opts, backend.WithLogger(slog.New(slog.NewTextHandler(people.Err, nil))))
 	}
 	if err := enoughFiles(); err != nil {
 		return nil, &failure{codeUnusable, err}

@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/guard"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
@@ -138,7 +138,7 @@ func (s *shift) supervise() error {
 			stuck = s.end()
 		case <-stuck:
 			s.stuck = true
-			fmt.Fprintf(os.Stderr, "turnwise: %q: %s, and some of what the command has started cannot be killed: the line stays taken until it ends\n", s.name, s.reason())
+			fmt.Fprintf(people.Err, "turnwise: %q: %s, and some of what the command has started cannot be killed: the line stays taken until it ends\n", s.name, s.reason())
 		case <-lost:
 			lost = nil
 			s.sudden = s.lease.deadline == 0 || run.Now() < s.lease.deadline
@@ -182,7 +182,7 @@ func (s *shift) graceAfter(loss error) time.Duration {
 		return 0
 	}
 	if !s.quiet {
-		fmt.Fprintf(os.Stderr, "turnwise: %q: %v: ending the command before anybody else is let in\n", s.name, loss)
+		fmt.Fprintf(people.Err, "turnwise: %q: %v: ending the command before anybody else is let in\n", s.name, loss)
 	}
 	return grace
 }
@@ -208,7 +208,7 @@ func (s *shift) happened(e run.Event) {
 		}
 		s.reports.Tell(s.event("endangered"))
 		if !s.quiet {
-			fmt.Fprintf(os.Stderr, "turnwise: %q: nothing is heard of the service: ending the command while it is still held\n", s.name)
+			fmt.Fprintf(people.Err, "turnwise: %q: nothing is heard of the service: ending the command while it is still held\n", s.name)
 		}
 	case run.Gone:
 		s.gone = e.At
@@ -232,9 +232,9 @@ func (s *shift) verdict() error {
 		if s.exited.Code == 0 {
 			return &failure{codeStopped, err}
 		}
-		fmt.Fprintln(os.Stderr, text(err))
+		fmt.Fprintln(people.Err, text(err))
 	case s.overstayed:
-		fmt.Fprintf(os.Stderr, "turnwise: %q: the command was ended after %v (--max-hold)\n", s.name, s.maxHold.Duration)
+		fmt.Fprintf(people.Err, "turnwise: %q: the command was ended after %v (--max-hold)\n", s.name, s.maxHold.Duration)
 	}
 	if s.exited.Code == 0 {
 		return nil

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnwise/turnwise/backend"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/trace"
 )
@@ -72,7 +73,7 @@ type traceFile struct {
 func (t *traceFile) Write(b []byte) (int, error) {
 	n, err := t.f.Write(b)
 	if err != nil {
-		t.told.Do(func() { fmt.Fprintln(os.Stderr, text(fmt.Errorf("--trace: the trace is not complete: %w", err))) })
+		t.told.Do(func() { fmt.Fprintln(people.Err, text(fmt.Errorf("--trace: the trace is not complete: %w", err))) })
 	}
 	return n, err
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/turnwise/turnwise/backend"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
 )
@@ -39,7 +40,7 @@ func newWaiter(s *service, r *request) (*waiter, error) {
 	}
 	w := &waiter{request: r, service: s, to: to, url: url, me: make(chan coord.Node, 16)}
 	if s.fallback && !r.quiet && os.Getenv(holderVariable) == "" && !term.IsTerminal(0) {
-		fmt.Fprintf(os.Stderr, "turnwise: %q counts for this user on this machine alone, in %s: nobody has said which service to use (see --backend, --require)\n",
+		fmt.Fprintf(people.Err, "turnwise: %q counts for this user on this machine alone, in %s: nobody has said which service to use (see --backend, --require)\n",
 			r.name, to.Directory())
 	}
 	return w, nil
@@ -72,7 +73,7 @@ func (w *waiter) connect(reports *status.Reporter) error {
 	}
 	late := time.AfterFunc(2*time.Second, func() {
 		if !w.quiet {
-			fmt.Fprintf(os.Stderr, "turnwise: no answer from %s yet\n", w.to)
+			fmt.Fprintf(people.Err, "turnwise: no answer from %s yet\n", w.to)
 		}
 	})
 	defer late.Stop()
@@ -244,7 +245,7 @@ func (w *waiter) show(ctx context.Context) {
 		case <-late:
 			late = nil
 			if !w.quiet {
-				fmt.Fprintf(os.Stderr, "turnwise: not in line yet: 'turnwise doctor' says what is wrong with %s\n", w.to)
+				fmt.Fprintf(people.Err, "turnwise: not in line yet: 'turnwise doctor' says what is wrong with %s\n", w.to)
 			}
 			continue
 		case <-time.After(pause):
@@ -253,7 +254,7 @@ func (w *waiter) show(ctx context.Context) {
 		if len(places) == 0 {
 			if left := recovery(w.client); left > 0 && !told {
 				told, late = true, nil
-				fmt.Fprintf(os.Stderr, "turnwise: %s\n", recovers(w.to, left))
+				fmt.Fprintf(people.Err, "turnwise: %s\n", recovers(w.to, left))
 			}
 			continue
 		}

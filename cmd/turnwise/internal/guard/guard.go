@@ -25,6 +25,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
 )
 
@@ -108,7 +109,7 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 	first, err := r.first(reports, limits)
 	if err != nil { // listen ends what it may have started
 		if !r.late.Load() {
-			fmt.Fprintln(os.Stderr, "turnwise: the guardian has ended before it could say whether the command runs")
+			fmt.Fprintln(people.Err, "turnwise: the guardian has ended before it could say whether the command runs")
 		}
 		go r.listen(reports)
 		return r, nil

@@ -4,7 +4,6 @@ package status
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -64,13 +63,14 @@ type Reporter struct {
 	written  chan struct{}
 
 	mu       sync.Mutex
-	people   *os.File
+	people   io.Writer
 	terminal bool
 	line     string // on a terminal: what stands there now; else: what was written last
 }
 
-// New returns a reporter for one wish. Programs that do not read hold nobody up: they miss what there is no room for.
-func New(name, mode string, people *os.File, terminal bool, programs io.WriteCloser) *Reporter {
+// New returns a reporter for one wish. Programs that do not read hold nobody up: they miss what there is no room for. people must not
+// block.
+func New(name, mode string, people io.Writer, terminal bool, programs io.WriteCloser) *Reporter {
 	r := &Reporter{name: name, mode: mode, people: people, terminal: terminal, written: make(chan struct{})}
 	if programs == nil {
 		close(r.written)
