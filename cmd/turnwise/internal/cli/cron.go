@@ -79,20 +79,46 @@ func scheduleOf(text, zone string) (once.Schedule, error) {
 		}
 		return once.Every(every.Duration), nil
 	}
-	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" || zone == "" {
+	at, err := time.LoadLocation(zone)
+	if err != nil || zone == "Local" || zone == "" {
 		return nil, usage("--zone %s: there is no such time zone, or this machine does not know it", coord.Printable(zone))
 	}
 	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
 		return nil, usage("%s: name the time zone with --zone", coord.Printable(text))
 	}
-	s, err := cron.ParseStandard("CRON_TZ=" + zone + " " + text)
+	parsed, err := cron.ParseStandard(text)
 	if err != nil {
 		return nil, usage("%s: it is no schedule: %s", coord.Printable(text), coord.Printable(err.Error()))
 	}
+	spec, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return nil, usage("%s: it is no schedule", coord.Printable(text))
+	}
+	s := placed{*spec, at}
 	if s.Next(time.Now()).IsZero() {
 		return nil, usage("%s: there is no such day", coord.Printable(text))
 	}
 	return s, nil
+}
+
+// placed is a schedule by the time of a place. Where clocks are set at midnight, or by half an hour, the parser's own reckoning leaves out
+// a day or a week, goes back, or says something else when it is asked later. So it only reckons in stretches in which no clock is set.
+type placed struct {
+	spec cron.SpecSchedule
+	at   *time.Location
+}
+
+func (p placed) Next(after time.Time) time.Time {
+	for in := after.In(p.at); ; {
+		_, offset := in.Zone()
+		_, end := in.ZoneBounds()
+		p.spec.Location = time.FixedZone("", offset)
+		next := p.spec.Next(after)
+		if end.IsZero() || next.IsZero() || next.Before(end) {
+			return next
+		}
+		in, after = end, end.Add(-1)
+	}
 }
 
 // run runs one slot after the other until a signal ends it, or what no retry can mend.
