@@ -112,6 +112,8 @@ var stores = []Bug{
 		"sharedfile/inside.go", `!named.Mode().IsRegular() {
 		err = &fs`, `named == nil {
 		err = &fs`, testsOf("sharedfile", "TestWhatIsNoPlainFileIsNoVersion")),
+	one("sharedfile: an access control list is left behind",
+		"sharedfile/rights.go", `return &rights{st, listAt(path)}`, `return &rights{st, nil}`, testsOf("sharedfile", "TestANewVersionKeepsTheListOfThoseWhoMayReadIt")),
 	one("sharedfile: who reads waits for whoever has locked a version",
 		"sharedfile/read.go", `ours || !known || n == locked`, `ours || !known || n == locked && false`, testsOf("sharedfile", "TestWhoLocksWhatHeMayReadKeepsNobodyWaiting")),
 	one("files: a stranger's lock keeps from being cleared what a restart has left",
