@@ -1,10 +1,8 @@
 package sharedfile
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -124,15 +122,5 @@ func (f *File) sameContent(n name, with *os.File, size int64) bool {
 		return false
 	}
 	defer v.Close()
-	a, b := bufio.NewReader(v), bufio.NewReader(io.NewSectionReader(with, 0, size))
-	for {
-		x, err1 := a.ReadByte()
-		y, err2 := b.ReadByte()
-		switch {
-		case err1 == io.EOF && err2 == io.EOF:
-			return true
-		case err1 != nil || err2 != nil || x != y:
-			return false
-		}
-	}
+	return sameData(v, with, size)
 }

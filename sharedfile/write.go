@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -331,7 +330,7 @@ func (f *File) duplicate(s fence.Stamp, v *os.File, more fs.FileMode) (name, err
 	if err != nil {
 		return d, err
 	}
-	if _, err := io.Copy(out, io.NewSectionReader(v, 0, math.MaxInt64)); err != nil {
+	if err := copyData(out, v, like.Size()); err != nil {
 		return d, err
 	}
 	if err := resemble(out, like, more); err != nil {

@@ -112,6 +112,10 @@ var stores = []Bug{
 		"sharedfile/inside.go", `!named.Mode().IsRegular() {
 		err = &fs`, `named == nil {
 		err = &fs`, testsOf("sharedfile", "TestWhatIsNoPlainFileIsNoVersion")),
+	one("sharedfile: a copy has no holes",
+		"sharedfile/holes.go", `at := nextData(from, 0, size); at < size; at = nextData(from, at, size) {
+		end := nextHole(from, at, size)`, `at := int64(0); at < size; {
+		end := size`, testsOf("sharedfile", "TestAFileOfHolesStaysOne")),
 	one("sharedfile: an access control list is left behind",
 		"sharedfile/rights.go", `return &rights{st, listAt(path)}`, `return &rights{st, nil}`, testsOf("sharedfile", "TestANewVersionKeepsTheListOfThoseWhoMayReadIt")),
 	one("sharedfile: who reads waits for whoever has locked a version",

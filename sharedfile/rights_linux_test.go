@@ -2,8 +2,10 @@ package sharedfile
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -94,6 +96,46 @@ func TestANewVersionGetsNoListFromItsDirectory(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualValues(t, 0o440, st.Mode().Perm()&^0o200, path)
 	})
+}
+
+// A file that is all holes takes no space. Whoever may put one at the path does not have the next writer fill the disk.
+func TestAFileOfHolesStaysOne(t *testing.T) {
+	f := open(t)
+	put := func(data string) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(f.Path()+".new", []byte(data), 0o600))
+		require.NoError(t, os.Truncate(f.Path()+".new", 1<<28))
+		made, err := os.OpenFile(f.Path()+".new", os.O_WRONLY, 0)
+		require.NoError(t, err)
+		_, err = made.WriteAt([]byte(data), 1<<27+1)
+		require.NoError(t, errors.Join(err, made.Close(), os.Rename(f.Path()+".new", f.Path())))
+	}
+	put("adopted")
+	publish(t, f, 1, "first")
+	put("spared")
+	publish(t, f, 2, "second")
+	all, err := filepath.Glob(f.dir + "/*")
+	require.NoError(t, err)
+	found := map[string]bool{}
+	for _, path := range all {
+		v, err := os.Open(path)
+		require.NoError(t, err)
+		defer v.Close()
+		st, err := v.Stat()
+		require.NoError(t, err)
+		assert.Less(t, st.Sys().(*syscall.Stat_t).Blocks, int64(1<<12), "blocks of 512 bytes: the holes were filled")
+		if st.Size() < 1<<20 {
+			continue
+		}
+		assert.EqualValues(t, 1<<28, st.Size())
+		for _, at := range []int64{0, 1<<27 + 1} {
+			b := make([]byte, 10)
+			_, err = v.ReadAt(b, at)
+			require.NoError(t, err)
+			found[strings.Trim(string(b), "\x00")] = true
+		}
+	}
+	assert.Equal(t, map[string]bool{"adopted": true, "spared": true}, found)
 }
 
 // A list that cannot be given away with the file says who is shut out: then nobody but the owner reads it.
