@@ -77,3 +77,11 @@ func TestAnIDMayBeShortButNotAmbiguous(t *testing.T) {
 		assert.Equal(t, code, codeOf(err), "%q: %v", id, err)
 	}
 }
+
+// The system names files in its errors as they are called, and a stranger may have chosen that.
+func TestAnErrorIsSafeToShow(t *testing.T) {
+	_, err := os.Open("there is no\x1b[31m\u202e" + `\x1b` + "\xff\u009b")
+	require.Error(t, err)
+	assert.Equal(t, `turnwise: open there is no\x1b[31m\u202e\x1b\xff\u009b: no such file or directory`, text(err))
+	assert.Equal(t, `turnwise: a\b \\ "c"`, text(errors.New(`turnwise: a\b`+"\n"+`\\ "c"`)))
+}

@@ -77,13 +77,14 @@ func silent(err error) bool {
 	return errors.As(err, &own) || errors.Is(err, errSilent)
 }
 
-// text returns an error as one line, with the program's name once, at the front.
+// text returns an error as one line, with the program's name once, at the front. What the system says of a file names it as somebody may
+// have chosen it: what is not to be seen of that is escaped, and what was escaped before stays as it is.
 func text(err error) string {
 	if err == nil {
 		return ""
 	}
 	line := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "turnwise: ", "")), " ")
-	return "turnwise: " + line
+	return "turnwise: " + strings.ReplaceAll(coord.Printable(line), `\\`, `\`)
 }
 
 // unopened gives an error of connecting its exit code.
