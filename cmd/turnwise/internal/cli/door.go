@@ -171,7 +171,11 @@ func (d *door) speak(c net.Conn) {
 	}
 	if r.For > 0 {
 		a := doorAnswer{Adopted: true}
-		if err := d.adopt(r.For); err != nil {
+		err := sameNumbers(c)
+		if err == nil {
+			err = d.adopt(r.For)
+		}
+		if err != nil {
 			a = doorAnswer{Why: err.Error()}
 		}
 		_ = json.NewEncoder(c).Encode(a)
