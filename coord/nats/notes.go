@@ -13,8 +13,8 @@ import (
 // once more, under a subject that all stores listen to. So notes are told if and only if the swap was applied, in its order.
 const notesHeader = "Turnwise-Notes"
 
-// notesRoom is what a message may have of notes, encoded, and of other headers.
-const notesRoom = 128 << 10
+// notesRoom is what a message may have of notes, encoded. JetStream refuses one whose headers have more than 64 KiB together.
+const notesRoom = 63 << 10
 
 func (c *config) toldSubject() string { return c.root + ".told.>" }
 

@@ -17,6 +17,7 @@ var listens = []scenario{
 	{name: "each hears its topic only", run: ownTopicOnly},
 	{name: "a text is any bytes", run: anyText},
 	{name: "many of one swap", run: manyOfOneSwap},
+	{name: "however large together", run: largeTogether},
 	{name: "from now on", run: fromNowOn},
 	{name: "in the order of the swaps", run: inOrder},
 	{name: "what a note tells can be read", run: notEarly},
@@ -115,6 +116,29 @@ func manyOfOneSwap(s *scene) {
 		_, lost := e.find(func(x sound) bool { return x.lost })
 		return lost || len(e.all()) == len(sw.Notes)
 	})
+}
+
+// largeTogether has swaps tell more and more. None is refused for that.
+func largeTogether(s *scene) {
+	s.needsToTell()
+	a, b := s.open(), s.open()
+	e := s.listen(a, s.key("t"))
+	var stands register.Item
+	for kB := 2; kB <= 512; kB += kB / 2 {
+		var notes []register.Note
+		for range kB {
+			notes = append(notes, register.Note{Topic: s.key("others"), Text: []byte(strings.Repeat("x", 1000))})
+		}
+		last := fmt.Sprint("with ", kB, " kB")
+		before := len(e.all())
+		stands = s.put(b, s.key("k"), stands.Version, "x", append(notes, register.Note{Topic: e.topic, Text: []byte(last)})...)
+		s.eventually(s.patience, "the last note is heard, or that some may have been lost", func() bool {
+			return len(e.all()) > before
+		})
+		if x := e.all()[before]; !x.lost && x.text != last {
+			s.Errorf("%q is heard, want %q", x.text, last)
+		}
+	}
 }
 
 func fromNowOn(s *scene) {
