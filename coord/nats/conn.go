@@ -25,6 +25,8 @@ import (
 type conn struct {
 	nc    *natsgo.Conn
 	run   string                 // the server's ID, which is another one after each start
+	name  string                 // what it is called
+	most  int                    // how large a message it takes: the library says so no sooner than what it sends is read
 	up    time.Time              // since when the server has run, if its monitor has said so
 	known atomic.Pointer[memory] // that it was seen to lead to
 
@@ -54,46 +56,34 @@ const (
 	leastPayload = 512 << 10
 )
 
+// stuckFor is how long the server may read nothing of what is sent to it, as long as it may leave pings unanswered.
+const stuckFor = 3 * pingEvery
+
 // dial makes a connection, checks whom it leads to, and listens to what is told there.
 func (s *Store) dial(ctx context.Context) (*conn, error) {
 	c := &conn{calls: make(map[*call]struct{})}
 	c.over, c.end = context.WithCancelCause(ctx)
-	o := s.options
-	o.AllowReconnect, o.RetryOnFailedConnect = false, false
-	o.PingInterval, o.MaxPingsOut, o.Timeout = pingEvery, 2, dialFor
-	o.IgnoreDiscoveredServers = true
-	o.InboxPrefix = s.root + ".inbox"
-	o.ClosedCB = func(nc *natsgo.Conn) { c.end(errors.Join(errCut, nc.LastError())) }
-	o.AsyncErrorCB = func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) { s.trouble(c, err) }
-	o.DisconnectedErrCB, o.DisconnectedCB, o.ConnectedCB, o.ReconnectedCB, o.DiscoveredServersCB, o.LameDuckModeHandler = nil, nil, nil, nil, nil, nil
-	way := &endingDialer{ctx: ctx, other: o.CustomDialer, dialer: o.Dialer} //nolint:staticcheck // some set that
-	o.CustomDialer = way
-	nc, err := o.Connect()
+	nc, err := s.connect(c.over, c.end, func(err error) { s.trouble(c, err) })
 	if err != nil {
-		if errors.Is(err, natsgo.ErrNoServers) && way.err != nil {
-			err = way.err
-		}
 		c.end(err)
 		return nil, err
 	}
-	c.nc, c.run = nc, nc.ConnectedServerId()
-	context.AfterFunc(c.over, nc.Close)
-	ctx, cancel := context.WithTimeout(ctx, dialFor)
-	defer cancel()
+	c.nc, c.run, c.name, c.most = nc, nc.ConnectedServerId(), nc.ConnectedServerName(), int(nc.MaxPayload())
 	if err = c.check(); err == nil {
 		err = s.prove(ctx, c)
 	}
+	var e *earshot
 	if err == nil {
-		_, err = nc.Subscribe(s.toldSubject(), func(m *natsgo.Msg) { s.ears.told(m.Header.Get(notesHeader)) })
-	}
-	if err == nil {
-		err = nc.FlushWithContext(ctx) // the server answers when it knows of the subscription
+		if e, err = s.hear(c); err != nil && !errors.Is(err, natsgo.ErrPermissionViolation) {
+			s.Log.Warn("nats: nothing is heard of swaps, trying on", "err", storekit.OneLine(err))
+			err = nil // requests do not depend on it
+		}
 	}
 	if err == nil {
 		err = context.Cause(c.over)
 	}
-	if err == nil && errors.Is(nc.LastError(), natsgo.ErrPermissionViolation) {
-		err = nc.LastError()
+	if err == nil && !s.life.Go(func() { s.keepHearing(c, e) }) {
+		err = storekit.ErrClosed
 	}
 	if err != nil {
 		c.end(err)
@@ -103,10 +93,34 @@ func (s *Store) dial(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
+// connect makes a connection of the client library's. It lasts for as long as over at most, and ends that with the reason why it
+// is lost. What the library reports beside the answers is trouble.
+func (s *Store) connect(over context.Context, end context.CancelCauseFunc, trouble func(error)) (*natsgo.Conn, error) {
+	o := s.options
+	o.AllowReconnect, o.RetryOnFailedConnect = false, false
+	o.PingInterval, o.MaxPingsOut, o.Timeout, o.FlusherTimeout = pingEvery, 2, dialFor, stuckFor
+	o.IgnoreDiscoveredServers = true
+	o.InboxPrefix = s.root + ".inbox"
+	o.ClosedCB = func(nc *natsgo.Conn) { end(errors.Join(errCut, nc.LastError())) }
+	o.AsyncErrorCB = func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) { trouble(err) }
+	o.DisconnectedErrCB, o.DisconnectedCB, o.ConnectedCB, o.ReconnectedCB, o.DiscoveredServersCB, o.LameDuckModeHandler = nil, nil, nil, nil, nil, nil
+	way := &endingDialer{ctx: over, other: o.CustomDialer, dialer: o.Dialer} //nolint:staticcheck // some set that
+	o.CustomDialer = way
+	nc, err := o.Connect()
+	if err != nil {
+		if errors.Is(err, natsgo.ErrNoServers) && way.err != nil {
+			err = way.err
+		}
+		return nil, err
+	}
+	context.AfterFunc(over, nc.Close)
+	return nc, nil
+}
+
 // check refuses a server that cannot do what is needed.
 func (c *conn) check() error {
 	has, level := c.nc.ConnectedServerJetStream()
-	cluster, most := c.nc.ConnectedClusterName(), c.nc.MaxPayload()
+	cluster := c.nc.ConnectedClusterName()
 	switch {
 	case !c.nc.IsConnected(): // it is over already, and then the library knows nothing of the server
 		return errCut
@@ -116,8 +130,8 @@ func (c *conn) check() error {
 		return storekit.Denied("it is NATS %s; it takes 2.11 or newer", c.nc.ConnectedServerVersion())
 	case cluster != "":
 		return storekit.Denied("the server is one of a cluster, of which nobody can tell whether it has forgotten something: use a server of its own")
-	case most < leastPayload:
-		return storekit.Denied("the server takes messages of %d bytes; max_payload must be %d or more", most, leastPayload)
+	case c.most < leastPayload:
+		return storekit.Denied("the server takes messages of %d bytes; max_payload must be %d or more", c.most, leastPayload)
 	}
 	return nil
 }
@@ -130,6 +144,8 @@ func (s *Store) prove(ctx context.Context, c *conn) error {
 	if s.monitor == "" {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, dialFor)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.monitor+"/varz", nil)
 	if err != nil {
 		return err
@@ -169,10 +185,8 @@ func (s *Store) prove(ctx context.Context, c *conn) error {
 // trouble is what the client library reports beside the answers.
 func (s *Store) trouble(c *conn, err error) {
 	switch {
-	case errors.Is(err, natsgo.ErrSlowConsumer):
-		s.ears.missed()
 	case errors.Is(err, natsgo.ErrPermissionViolation) && strings.Contains(err.Error(), "Subscription to"):
-		c.end(err) // without it nothing is heard, answers neither
+		c.end(err) // without it no answers are heard
 	case errors.Is(err, natsgo.ErrPermissionViolation):
 		c.refused(err)
 	}
@@ -189,7 +203,8 @@ func (c *conn) refused(err error) {
 	}
 }
 
-// request sends a message and returns the answer. If the connection ends meanwhile, it is open whether the message has arrived.
+// request sends a message and returns the answer. If the connection ends meanwhile, it is open whether the message has arrived. The
+// library heeds no context while a server does not read what is sent to it.
 func (c *conn) request(ctx context.Context, m *natsgo.Msg) (*natsgo.Msg, error) {
 	within, refuse := context.WithCancelCause(ctx)
 	defer refuse(nil)
@@ -203,11 +218,23 @@ func (c *conn) request(ctx context.Context, m *natsgo.Msg) (*natsgo.Msg, error) 
 		delete(c.calls, q)
 		c.mu.Unlock()
 	}()
-	answer, err := c.nc.RequestMsgWithContext(within, m)
-	if err != nil && ctx.Err() == nil && within.Err() != nil {
-		return nil, context.Cause(within)
+	type reply struct {
+		m   *natsgo.Msg
+		err error
 	}
-	return answer, err
+	replied := make(chan reply, 1)
+	go func() {
+		answer, err := c.nc.RequestMsgWithContext(within, m)
+		replied <- reply{answer, err}
+	}()
+	select {
+	case r := <-replied:
+		if r.err == nil || ctx.Err() != nil || within.Err() == nil {
+			return r.m, r.err
+		}
+	case <-within.Done():
+	}
+	return nil, context.Cause(within)
 }
 
 // api asks JetStream for something.

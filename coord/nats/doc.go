@@ -42,6 +42,8 @@
 //
 // A line of ten thousand waiters takes some 100 kB; a message has room for 900 kB of it.
 //
+// A store has two connections: what is told comes on one of its own, so that nobody is late for what others tell.
+//
 // # Rights
 //
 // Give turnwise an account of its own. If it has to share one, its user needs

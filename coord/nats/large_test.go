@@ -54,9 +54,11 @@ func speaks(t *testing.T, answer func(subject string, data []byte, say func(stri
 	})
 }
 
+var created = time.Now()
+
 func ofOurs(m map[string]any, run string) string {
 	c := (&Store{config: config{root: defaultRoot}}).streamOf("00000000000000aa", run)
-	info := map[string]any{"config": c, "created": time.Now(), "ts": time.Now(), "total": 0, "state": map[string]any{"last_seq": 1}}
+	info := map[string]any{"config": c, "created": created, "ts": time.Now(), "total": 0, "state": map[string]any{"last_seq": 1}}
 	for k, v := range m {
 		info[k] = v
 	}

@@ -77,7 +77,7 @@ func (s *Store) keys(ctx context.Context, c *conn, known *memory, prefix string)
 		if err := c.api(ctx, "STREAM.INFO."+s.root, ask, &info); err != nil {
 			return nil, now, err
 		}
-		if info.memory() != known.id {
+		if !info.isOf(known) {
 			return nil, now, errNobody
 		}
 		if now.IsZero() {

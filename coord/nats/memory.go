@@ -24,9 +24,11 @@ type memory struct {
 	run string        // of the server, when the memory began
 	age time.Duration // how long it has lasted, by the server's clock
 
+	made     time.Time     // when its stream was made, by the server's clock: somebody else may make one with our ID
 	last     driverkit.Max // the greatest number of a message that was seen
 	seen     storekit.Seen[stand]
-	wentBack atomic.Bool // it has gone back behind what we have seen
+	goes     storekit.Seen[uint64] // the number of a message that goes by itself; see noteExpiry
+	wentBack atomic.Bool           // it has gone back behind what we have seen
 }
 
 func (m *memory) ID() string         { return m.id }
@@ -140,7 +142,7 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 		}
 		m := last
 		if m == nil || m.id != info.memory() {
-			m = &memory{id: info.memory()}
+			m = &memory{id: info.memory(), made: info.Created}
 		}
 		if err := s.isOurs(c, m, &info); err != nil {
 			return nil, err
@@ -174,8 +176,17 @@ func (s *Store) begin(ctx context.Context, c *conn) error {
 	return err
 }
 
+// isID reports whether a text is the ID of a memory. In another one there may be what a subject takes for any text.
+func isID(text string) bool {
+	raw, err := hex.DecodeString(text)
+	return err == nil && len(raw) == len(register.Version{}) && hex.EncodeToString(raw) == text
+}
+
 // memory returns the ID of the memory that the stream is of.
 func (i *streamInfo) memory() string { return i.Config.Metadata[memoryTag] }
+
+// isOf reports whether it is the stream that was made for a memory.
+func (i *streamInfo) isOf(m *memory) bool { return i.memory() == m.id && i.Created.Equal(m.made) }
 
 func (s *Store) info(ctx context.Context, c *conn) (info streamInfo, err error) {
 	err = c.api(ctx, "STREAM.INFO."+s.root, nil, &info)
@@ -185,7 +196,7 @@ func (s *Store) info(ctx context.Context, c *conn) (info streamInfo, err error) 
 // still asks about the stream, and fails if it is not of this memory any more.
 func (s *Store) still(ctx context.Context, c *conn, m *memory) (streamInfo, error) {
 	info, err := s.info(ctx, c)
-	if err == nil && info.memory() != m.id {
+	if err == nil && !info.isOf(m) {
 		err = errNobody
 	}
 	return info, err
@@ -194,10 +205,10 @@ func (s *Store) still(ctx context.Context, c *conn, m *memory) (streamInfo, erro
 // isOurs refuses a stream that is not as we make it: one that throws messages away by itself, or that changes them.
 func (s *Store) isOurs(c *conn, m *memory, info *streamInfo) error {
 	is, want := info.Config, s.streamOf(m.id, "")
-	if is.Metadata[layoutTag] != layout {
+	if is.Metadata[layoutTag] != layout || !isID(m.id) {
 		return storekit.Denied("the stream %s is not ours, or of another version of turnwise: name another root with WithRoot", s.root)
 	}
-	if leader := info.Cluster.Leader; leader != "" && leader != c.nc.ConnectedServerName() {
+	if leader := info.Cluster.Leader; leader != "" && leader != c.name {
 		return storekit.Denied("the stream is at the server %.100q, and we are connected to another one: connect to that", leader)
 	}
 	is.Metadata, want.Metadata = nil, nil
@@ -220,7 +231,7 @@ func (s *Store) isOurs(c *conn, m *memory, info *streamInfo) error {
 
 // isOver reports whether a memory must not be gone on with.
 func (s *Store) isOver(c *conn, m *memory, info *streamInfo) bool {
-	return m.wentBack.Load() || int64(info.State.Last) < m.last.Load() || s.monitor == "" && m.run != c.run
+	return m.wentBack.Load() || !info.isOf(m) || int64(info.State.Last) < m.last.Load() || s.monitor == "" && m.run != c.run
 }
 
 // recognize refuses a connection to a server that does not have the memory that we know.
@@ -264,6 +275,9 @@ type stand struct {
 	at      time.Time // when it was seen, by ours
 }
 
+// ttlHeader has the server take a message away after a time.
+const ttlHeader = "Nats-TTL"
+
 // emptyFor is how long the message of an emptied register stays.
 const emptyFor = 2 * time.Hour
 
@@ -273,6 +287,11 @@ func (a stand) mustStand() bool { return !a.version.IsZero() && time.Since(a.at)
 // put takes in what was seen. An answer that was overtaken by a later one counts for nothing.
 func (m *memory) put(key string, at stand) {
 	m.seen.PutIf(key, at, func(last stand) bool { return at.seq >= last.seq })
+}
+
+// willGo takes in that a register's message of that number goes by itself, or one before it.
+func (m *memory) willGo(key string, seq uint64) {
+	m.goes.PutIf(key, seq, func(last uint64) bool { return seq > last })
 }
 
 // clockFor is how old a sample of the server's clock may be where an age may be too small by that.

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"strings"
@@ -29,6 +30,7 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string)
 		Message struct {
 			Seq  uint64    `json:"seq"`
 			Data []byte    `json:"data"`
+			Head []byte    `json:"hdrs"`
 			Time time.Time `json:"time"`
 		} `json:"message"`
 	}
@@ -40,7 +42,7 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string)
 		if _, err := s.still(ctx, c, known); err != nil {
 			return cur, at, err
 		}
-		if before.mustStand() {
+		if before.mustStand() && known.goes.Of(key) < before.seq {
 			s.Log.Warn("nats: a message has gone from the stream", "key", key)
 			return cur, at, s.hasGoneBack(known)
 		}
@@ -56,6 +58,9 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string)
 		return cur, at, err
 	}
 	at = stand{cur.Version, a.Message.Seq, a.Message.Time, time.Now()}
+	if !cur.Version.IsZero() && bytes.Contains(a.Message.Head, []byte(ttlHeader+":")) {
+		known.willGo(key, at.seq)
+	}
 	known.put(key, at)
 	return cur, at, nil
 }

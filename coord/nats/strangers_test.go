@@ -288,6 +288,49 @@ func TestAStrangerWhoMayMakeAStreamOfHisOwn(t *testing.T) {
 	storecheck.LineTaken(t, n.a, n.b, func() { n.asks(t, "his", strings.Repeat("\x00", 8)) })
 }
 
+// Nor does it ask whether he may publish where a snapshot goes.
+func TestAStrangerWhoMayTakeSnapshots(t *testing.T) {
+	n := neighbour(t, []string{"$JS.API.STREAM.SNAPSHOT.turnwise"}, nil)
+	storecheck.ShutsOut(t, n.a, n.b, "orders")
+	takes := func(to string) {
+		t.Helper()
+		ask := fmt.Sprintf(`{"deliver_subject":%q,"chunk_size":1024}`, to)
+		storecheck.Eventually(t, "he is not refused", func() bool {
+			return !strings.Contains(n.asks(t, "$JS.API.STREAM.SNAPSHOT.turnwise", ask), `"error"`)
+		})
+	}
+	seen, err := n.stranger.SubscribeSync(strangersInbox + ".snapshot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	takes(seen.Subject)
+	if m, err := seen.NextMsg(20 * time.Second); err != nil || len(m.Data) == 0 {
+		t.Errorf("he sees nothing: %v", err)
+	}
+	subject := n.subject(t, "spoilt")
+	n.mayNot(t, subject, "")
+	takes(subject)
+	storecheck.Eventually(t, "the line is spoilt", func() bool {
+		_, err := n.a.Line(within(t, 10*time.Second), "spoilt")
+		return errors.Is(err, driver.ErrDenied)
+	})
+	storecheck.ShutsOut(t, n.a, n.b, "orders")
+}
+
+func TestAStrangerWhoMayRestoreStreams(t *testing.T) {
+	n := neighbour(t, []string{"$JS.API.STREAM.RESTORE.*"}, nil)
+	s := &Store{config: config{root: defaultRoot}}
+	body, err := json.Marshal(map[string]any{"config": s.streamOf(n.known(t).id, ""), "state": map[string]any{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := defaultRoot
+	if says := n.asks(t, "$JS.API.STREAM.RESTORE."+stream, string(body)); !strings.Contains(says, `"error"`) {
+		t.Errorf("he may put another stream in the place of ours: %s", says)
+	}
+	storecheck.ShutsOut(t, n.a, n.b, "orders")
+}
+
 func TestAStrangerWhoMayDeleteStreams(t *testing.T) {
 	n := neighbour(t, []string{"$JS.API.STREAM.DELETE.*"}, nil)
 	stream := defaultRoot

@@ -19,7 +19,7 @@ const maxValue = 1<<20 - notesRoom - 4<<10
 
 func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, err error) {
 	err = s.with(ctx, func(c *conn, known *memory) error {
-		if most := min(maxValue, int(c.nc.MaxPayload())-notesRoom-4<<10); len(w.Value) > most {
+		if most := min(maxValue, c.most-notesRoom-4<<10); len(w.Value) > most {
 			return fmt.Errorf("%w: %d bytes; a message of this server has room for %d", register.ErrTooLarge, len(w.Value), most)
 		}
 		cur, err = s.swap(ctx, c, known, &w)
@@ -78,15 +78,18 @@ func (s *Store) publish(ctx context.Context, c *conn, known *memory, w *register
 	m.Data = slices.Concat(w.Next[:], w.Value)
 	if w.Next.IsZero() {
 		m.Data = w.Next[:]
-		m.Header.Set("Nats-TTL", emptyFor.String())
+		m.Header.Set(ttlHeader, emptyFor.String())
 	}
 	if len(w.Notes) > 0 {
 		m.Header.Set(notesHeader, encodeNotes(w.Notes))
 	}
 	before := known.last.Load()
 	answer, err := c.request(ctx, m)
-	if errors.Is(err, natsgo.ErrNoResponders) {
+	switch {
+	case errors.Is(err, natsgo.ErrNoResponders):
 		return errNobody
+	case errors.Is(err, natsgo.ErrMaxPayload): // it takes less by now
+		return fmt.Errorf("%w: %w", register.ErrTooLarge, err)
 	}
 	if err != nil {
 		return err

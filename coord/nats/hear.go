@@ -1,0 +1,120 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register/storekit"
+)
+
+// earshot is a connection on which a store hears what is told. It is not that of the requests: whoever may tell can have the server
+// send more than the way to us takes, and an answer that holds live by must not wait behind that.
+type earshot struct {
+	nc   *natsgo.Conn
+	over context.Context // ends with the connection
+}
+
+const (
+	// mostUnheard is how much of what is told may wait here, in bytes.
+	mostUnheard = 8 << 20
+
+	// steadyFor is how long an earshot lasts that nobody floods. After a shorter one the next is longer in coming.
+	steadyFor = 10 * time.Second
+)
+
+// hear makes an earshot at the server that a connection leads to.
+func (s *Store) hear(c *conn) (*earshot, error) {
+	e := &earshot{}
+	over, end := context.WithCancelCause(c.over)
+	e.over = over
+	nc, err := s.connect(over, end, func(err error) {
+		if errors.Is(err, natsgo.ErrSlowConsumer) {
+			s.ears.missed()
+		}
+	})
+	if err != nil {
+		end(err)
+		return nil, err
+	}
+	e.nc = nc
+	if run := nc.ConnectedServerId(); run != c.run {
+		err = fmt.Errorf("the server is %.100q, and was %.100q", run, c.run)
+	} else {
+		err = s.subscribe(e, c)
+	}
+	if err != nil {
+		end(err)
+		nc.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (s *Store) subscribe(e *earshot, c *conn) error {
+	sub, err := e.nc.Subscribe(s.toldSubject(), func(m *natsgo.Msg) {
+		s.noteExpiry(c, m)
+		s.ears.told(m.Header.Get(notesHeader))
+	})
+	if err == nil {
+		err = sub.SetPendingLimits(natsgo.DefaultSubPendingMsgsLimit, mostUnheard)
+	}
+	if err == nil {
+		ctx, cancel := context.WithTimeout(e.over, dialFor)
+		defer cancel()
+		err = e.nc.FlushWithContext(ctx) // the server answers when it knows of the subscription
+	}
+	if err == nil {
+		err = context.Cause(e.over)
+	}
+	if last := e.nc.LastError(); err == nil && errors.Is(last, natsgo.ErrPermissionViolation) {
+		err = last
+	}
+	return err
+}
+
+// keepHearing makes another earshot when the one that there is, if any, is over, as long as the connection lasts.
+func (s *Store) keepHearing(c *conn, e *earshot) {
+	for tries := 0; ; tries++ {
+		if e != nil {
+			began := time.Now()
+			<-e.over.Done()
+			e.nc.Close()
+			if time.Since(began) > steadyFor {
+				tries = 0
+			}
+		}
+		if driverkit.Sleep(c.over, driverkit.Jitter(driverkit.Pause(tries))) != nil {
+			return
+		}
+		var err error
+		if e, err = s.hear(c); err != nil {
+			s.Log.Debug("nats: nothing is heard of swaps, trying on", "err", storekit.OneLine(err))
+			continue
+		}
+		s.ears.missed()
+	}
+}
+
+// noteExpiry takes in that a message of a register has been stored that goes by itself after a time. We write such messages for
+// emptied registers only. But whoever may write to a register can write one over what stands there: that it goes harms this
+// register, and does not show that the stream has lost anything.
+func (s *Store) noteExpiry(c *conn, m *natsgo.Msg) {
+	if len(m.Header[ttlHeader]) == 0 {
+		return
+	}
+	known := c.known.Load()
+	if known == nil {
+		return
+	}
+	key, ok := known.keyOf(s.root, m.Header.Get("Nats-Subject"))
+	seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+	if ok && err == nil && known.seen.Of(key).mustStand() {
+		known.willGo(key, seq)
+	}
+}
