@@ -131,6 +131,8 @@ var stores = []Bug{
 	one("storekit: the renewal of a session waits behind all that is stuck",
 		"coord/register/storekit/slots.go", `if register.IsRenewal(ctx) {`, `if register.IsRenewal(ctx) && false {`,
 		testsOf("coord/register/storekit", "TestTheRenewalOfASessionWaitsForNothingElse")),
+	one("redis: the renewal of a session waits behind what is large",
+		"coord/redis/internal/server/run.go", `return s.aside`, `return s.conn`, testsIn("coord/redis", "TestAStrangerWhoseLinesAreLargeEndsNoHold")),
 	one("file: a part that is moved away stays in use",
 		"coord/file/store.go", `part := p.partHasGone()`, `part := ""`, testsOf("coord/file", "TestAPartThatIsMovedAwayIsNoticed")),
 	one("files: a directory is used in which each may remove only his own",

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
@@ -38,7 +39,7 @@ func (q *Store) pollIn(ctx context.Context, r *roster, ask func(ctx context.Cont
 	begun := time.Now()
 	votes := make(chan vote, len(q.all))
 	for _, a := range q.all {
-		if !q.life.Go(func() { votes <- q.askOne(a, ask) }) {
+		if !q.life.Go(func() { votes <- q.askOne(a, register.IsRenewal(ctx), ask) }) {
 			return t, storekit.ErrClosed
 		}
 	}
@@ -73,9 +74,12 @@ func (q *Store) pollIn(ctx context.Context, r *roster, ask func(ctx context.Cont
 }
 
 // askOne asks one acceptor. It does not end with the caller's ctx: what one acceptor has, all should have.
-func (q *Store) askOne(a *acceptor, ask func(ctx context.Context, a *acceptor) vote) vote {
+func (q *Store) askOne(a *acceptor, renewal bool, ask func(ctx context.Context, a *acceptor) vote) vote {
 	ctx, cancel := context.WithTimeout(q.life.Context(), roundLimit)
 	defer cancel()
+	if renewal {
+		ctx = register.ForRenewal(ctx)
+	}
 	if !a.votes(ctx) {
 		return vote{from: a, err: errNoVote}
 	}

@@ -113,6 +113,13 @@ func (c *connection) dial() {
 	})
 }
 
+// drop ends the connection that stands, if any. The next request makes a new one.
+func (c *connection) drop() {
+	if up := c.up.Load(); up != nil {
+		up.end()
+	}
+}
+
 // close ends the connection, and waits until nothing uses the client any more: that may be the caller's.
 func (c *connection) close() {
 	c.mu.Lock()

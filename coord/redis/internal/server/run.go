@@ -48,10 +48,14 @@ func (s *Server) Run(ctx context.Context, known Known, what *Script, keys, args 
 // is register.ErrForgot. After any other error it is open what the script did. KEYS and ARGV of the script begin with the
 // mark and the memory, before keys and args.
 func (s *Server) RunIn(ctx context.Context, m Memory, what *Script, keys, args []string) (rueidis.RedisMessage, error) {
-	reply, err := s.conn.run(ctx, what, append([]string{s.mark}, keys...), m.id, args)
+	conn := s.way(ctx)
+	reply, err := conn.run(ctx, what, append([]string{s.mark}, keys...), m.id, args)
 	if err == nil && reply.IsInt64() {
 		if n, _ := reply.AsInt64(); n == 0 {
 			err = register.ErrForgot
+			if conn != s.conn {
+				conn.drop() // it may lead to a server that has been replaced
+			}
 		}
 	}
 	return reply, err
@@ -59,7 +63,15 @@ func (s *Server) RunIn(ctx context.Context, m Memory, what *Script, keys, args [
 
 // Do runs a script without a guard: what it does must be right whatever the server has forgotten.
 func (s *Server) Do(ctx context.Context, what *Script, key, first string, more ...string) (rueidis.RedisMessage, error) {
-	return s.conn.run(ctx, what, []string{key}, first, more)
+	return s.way(ctx).run(ctx, what, []string{key}, first, more)
+}
+
+// way is the connection for a request.
+func (s *Server) way(ctx context.Context) *connection {
+	if register.IsRenewal(ctx) {
+		return s.aside
+	}
+	return s.conn
 }
 
 // Micros reads an age or a moment in an answer. It is never negative, even if the server's clock was set back.

@@ -33,6 +33,7 @@ type Server struct {
 	channels string // what channels begin with; known after Inspect
 
 	conn  *connection
+	aside *connection // on which sessions are renewed: what they live by does not wait behind what a stranger has made large
 	ears  *ears
 	ended ended
 
@@ -49,6 +50,7 @@ func On(client rueidis.Client, c Config) *Server {
 		mark:    c.Beside("memory"),
 		index:   c.Beside("keys"),
 		conn:    newConnection(client, rueidis.PubSubHooks{}),
+		aside:   newConnection(client, rueidis.PubSubHooks{}),
 		ears:    newEars(client, c.Log),
 		ended:   ended{looking: storekit.NewLooking(), all: make(map[string]string)},
 		reached: new(atomic.Bool),
@@ -77,5 +79,6 @@ func (s *Server) Close() {
 	s.cut()
 	s.ears.close()
 	s.conn.close()
+	s.aside.close()
 	s.release()
 }
