@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnwise/turnwise/backend"
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/run"
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
@@ -102,7 +103,7 @@ func (m *membership) stay(ctx context.Context, c *coord.Client) error {
 		case errors.Is(err, coord.ErrRemoved), coord.IsLasting(err):
 			return refused(err)
 		case !m.quiet:
-			fmt.Fprintln(os.Stderr, text(fmt.Errorf("%q: no member any more, joining again: %w", m.name, err)))
+			fmt.Fprintln(people.Err, text(fmt.Errorf("%q: no member any more, joining again: %w", m.name, err)))
 		}
 		_ = retries.Sleep(ctx, began)
 	}

@@ -3,10 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/recipes/group"
 )
@@ -44,7 +44,7 @@ with --json too, each list is a line. A list is old when you have it: it is for 
 				case err != nil && isFinal(err):
 					return refused(err)
 				case err != nil:
-					fmt.Fprintln(os.Stderr, text(err))
+					fmt.Fprintln(people.Err, text(err))
 					continue
 				}
 				if err := printMembers(v.Members, asJSON); err != nil {
