@@ -193,7 +193,7 @@ func TestAStrangerWhoMayInsertKeepsLinesWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer one.Close()
-	storecheck.RenewedBeside(t, one, "line/spoilt")
+	storecheck.RenewedBeside(t, one, storecheck.PutIn(one, "line/spoilt"))
 }
 
 func TestAStrangerWhoMayInsert(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 func TestAStrangerWhoTellsMoreThanFitsEndsNoHold(t *testing.T) {
 	n := neighbour(t, []string{"turnwise.told.>"}, nil)
 	c := storecheck.Connected(t, func(ctx context.Context) (*coord.Client, error) {
-		return Connect(ctx, "nats://turnwise:ours@"+storecheck.Slowly(t, n.Addr(), 8<<20), WithTTL(4*time.Second), WithLongestTTL(4*time.Second),
+		return Connect(ctx, "nats://turnwise:ours@"+storecheck.Clogged(t, n.Addr(), 4<<20), WithTTL(4*time.Second), WithLongestTTL(4*time.Second),
 			WithLogger(storecheck.Logger(t)))
 	})
 	h := storecheck.Locked(t, c, "orders")

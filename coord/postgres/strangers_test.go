@@ -485,7 +485,7 @@ func TestAStrangerWhoMayInsertKeepsLinesWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer one.Close()
-	storecheck.RenewedBeside(t, one, "line/spoilt")
+	storecheck.RenewedBeside(t, one, storecheck.PutIn(one, "line/spoilt"))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	if _, err := mutex.New(b, "spoilt").Lock(ctx); err == nil {

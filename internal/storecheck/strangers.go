@@ -173,26 +173,32 @@ func ConnectionsEnded(t testing.TB, a, b *coord.Client, end func()) {
 	}
 }
 
-// RenewedBeside fails unless a session is renewed through a store that may have one connection, while the request for a register
-// that somebody keeps locked at the server has that.
-func RenewedBeside(t testing.TB, s register.Store, kept string) {
+// RenewedBeside fails unless a session is renewed through a store that may have one connection, while a request has that and comes
+// to no end: of itself it ends with its context.
+func RenewedBeside(t testing.TB, s register.Store, request func(context.Context) error) {
 	t.Helper()
 	stuck, give := context.WithTimeout(t.Context(), 20*time.Second)
 	var under sync.WaitGroup
 	defer under.Wait()
 	defer give()
-	put := func(ctx context.Context, key string) error {
-		_, err := s.Swap(ctx, register.Swap{Key: key, Next: register.NewVersion(), Value: []byte("x")})
-		return err
-	}
-	under.Go(func() { _ = put(stuck, kept) })
+	under.Go(func() { _ = request(stuck) })
 	for waits := false; !waits; {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		_, err := s.Read(ctx, "another")
 		cancel()
 		waits = errors.Is(err, context.DeadlineExceeded)
 	}
-	if err := put(register.ForRenewal(Within(t, 3*time.Second)), "session"); err != nil {
+	if err := putIn(register.ForRenewal(Within(t, 3*time.Second)), s, "session"); err != nil {
 		t.Errorf("who may lock other lines ends the holds of this one: %v", err)
 	}
+}
+
+// PutIn is a request for a register that nobody has made yet.
+func PutIn(s register.Store, key string) func(context.Context) error {
+	return func(ctx context.Context) error { return putIn(ctx, s, key) }
+}
+
+func putIn(ctx context.Context, s register.Store, key string) error {
+	_, err := s.Swap(ctx, register.Swap{Key: key, Next: register.NewVersion(), Value: []byte("x")})
+	return err
 }
