@@ -17,7 +17,7 @@ out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 
 # -trimpath: what was built in one clone is not built again in the next.
-test=(go test -race -trimpath -count=1 -timeout 30m)
+test=(go test -race -trimpath -count=1 -timeout 45m)
 "${test[@]}" -p $side_by_side "$@" 2>&1 | tee "$out"
 [ "${PIPESTATUS[0]}" = 0 ] && exit 0
 

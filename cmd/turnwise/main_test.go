@@ -178,7 +178,7 @@ func script(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	text := ts.ReadFile("lib.sh") + ts.ReadFile(args[0])
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
-	if err := ts.Exec("timeout", "-k", "5", "300", "sh", args[0]); err != nil {
+	if err := ts.Exec("timeout", "-k", "5", "900", "sh", args[0]); err != nil {
 		ts.Fatalf("%s: %v", args[0], err)
 	}
 }

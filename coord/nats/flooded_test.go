@@ -41,7 +41,7 @@ func TestAStrangerWhoTellsMoreThanFitsEndsNoHold(t *testing.T) {
 	storecheck.ShutsOut(t, c, n.b, "orders")
 }
 
-// A server that reads nothing any more takes what is sent to it until no more fits on the way.
+// A server that reads nothing any more takes what is sent to it until no more fits on the way. The library would wait for a minute.
 func TestAServerThatReadsNothingHoldsUpNoCall(t *testing.T) {
 	t.Parallel()
 	m := servers.NATS(t).Member(0)
@@ -53,14 +53,14 @@ func TestAServerThatReadsNothingHoldsUpNoCall(t *testing.T) {
 		all.Go(func() {
 			ctx := within(t, time.Second)
 			_, err := s.Swap(ctx, register.Swap{Key: fmt.Sprint("line/", i), Next: register.NewVersion(), Value: make([]byte, 800_000)})
-			if end, _ := ctx.Deadline(); time.Since(end) > 2*time.Second {
+			if end, _ := ctx.Deadline(); time.Since(end) > 20*time.Second {
 				t.Errorf("a call went on for %v after the end of its context: %v", time.Since(end), err)
 			}
 		})
 	}
 	all.Wait()
 	began := time.Now()
-	if err := s.Close(); err != nil || time.Since(began) > 2*time.Second {
+	if err := s.Close(); err != nil || time.Since(began) > 20*time.Second {
 		t.Errorf("Close took %v: %v", time.Since(began), err)
 	}
 }
