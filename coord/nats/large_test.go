@@ -3,11 +3,13 @@ package nats
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,6 +68,20 @@ func ofOurs(m map[string]any, run string) string {
 	return string(text)
 }
 
+// sayOfNothing answers as a server does whose stream is ours and has no messages, and that takes none.
+func sayOfNothing(subject string, say func(string)) {
+	switch {
+	case strings.Contains(subject, "STREAM.INFO"):
+		say(ofOurs(nil, "N"))
+	case strings.Contains(subject, "MSG.GET"):
+		say(`{"error":{"code":404,"err_code":10037}}`)
+	case strings.Contains(subject, "STREAM."):
+		say(`{"error":{"code":400,"err_code":1}}`)
+	default:
+		say(`{"error":{"code":400,"err_code":10071}}`)
+	}
+}
+
 // An answer that is short on its way may be large when it is decoded, and a list may have no end.
 func TestAnAnswerOfNothingTakesLittleMemory(t *testing.T) {
 	for name, answer := range map[string]func() string{
@@ -107,19 +123,12 @@ func TestAListWithoutEndTakesLittleMemory(t *testing.T) {
 	}
 	page := ofOurs(map[string]any{"total": 1 << 60, "state": map[string]any{"last_seq": 1, "subjects": subjects}}, "N")
 	address := speaks(t, func(subject string, data []byte, say func(string)) {
-		switch {
-		case strings.Contains(subject, "STREAM.INFO") && strings.Contains(string(data), "subjects_filter"):
+		if strings.Contains(subject, "STREAM.INFO") && strings.Contains(string(data), "subjects_filter") {
 			pages++
 			say(page)
-		case strings.Contains(subject, "STREAM.INFO"):
-			say(ofOurs(nil, "N"))
-		case strings.Contains(subject, "MSG.GET"):
-			say(`{"error":{"code":404,"err_code":10037}}`)
-		case strings.Contains(subject, "STREAM."):
-			say(`{"error":{"code":400,"err_code":1}}`)
-		default:
-			say(`{"error":{"code":400,"err_code":10071}}`)
+			return
 		}
+		sayOfNothing(subject, say)
 	})
 	s, err := Open(within(t, 10*time.Second), address)
 	if err != nil {
@@ -133,4 +142,36 @@ func TestAListWithoutEndTakesLittleMemory(t *testing.T) {
 		}
 	})
 	t.Log(pages, "pages")
+}
+
+// After a restart several requests ask at once which memory there is. An answer may come late, when one of the others has written.
+func TestWhatIsSeenWhileTheServerIsAskedIsNoLoss(t *testing.T) {
+	var known atomic.Pointer[memory]
+	address := speaks(t, func(subject string, _ []byte, say func(string)) {
+		if m := known.Load(); m != nil {
+			m.last.Saw(9)
+		}
+		sayOfNothing(subject, say)
+	})
+	s, err := Open(within(t, 10*time.Second), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, err := s.link.get(within(t, 10*time.Second), s.life)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remembered(t, s)
+	m, err := s.known.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known.Store(m)
+	if err := s.recognize(within(t, 10*time.Second), c, m); err != nil {
+		t.Error(err)
+	}
+	if err := s.recognize(within(t, 10*time.Second), c, m); !errors.Is(err, register.ErrForgot) {
+		t.Errorf("the stream has less than was seen before it was asked about: %v", err)
+	}
 }

@@ -130,6 +130,10 @@ const mostStreams = 8
 // look finds out which memory there is, or begins one.
 func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error) {
 	for range mostStreams {
+		var seen int64
+		if last != nil {
+			seen = last.last.Load()
+		}
 		info, err := s.info(ctx, c)
 		if isCode(err, noStream) {
 			if err := s.begin(ctx, c); err != nil && !isCode(err, nameInUse) {
@@ -142,7 +146,7 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 		}
 		m := last
 		if m == nil || m.id != info.memory() {
-			m = &memory{id: info.memory(), made: info.Created}
+			m, seen = &memory{id: info.memory(), made: info.Created}, 0
 		}
 		if err := s.isOurs(c, m, &info); err != nil {
 			return nil, err
@@ -150,7 +154,7 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 		if m != last {
 			m.run = info.Config.Metadata[runTag]
 		}
-		if s.isOver(c, m, &info) {
+		if s.isOver(c, m, &info, seen) {
 			s.Log.Warn("nats: the server may have forgotten what it had stored, so all begins anew", "stream", s.root)
 			if err := c.api(ctx, "STREAM.DELETE."+s.root, nil, nil); err != nil && !isCode(err, noStream) {
 				return nil, err
@@ -229,9 +233,10 @@ func (s *Store) isOurs(c *conn, m *memory, info *streamInfo) error {
 	return nil
 }
 
-// isOver reports whether a memory must not be gone on with.
-func (s *Store) isOver(c *conn, m *memory, info *streamInfo) bool {
-	return m.wentBack.Load() || !info.isOf(m) || int64(info.State.Last) < m.last.Load() || s.monitor == "" && m.run != c.run
+// isOver reports whether a memory must not be gone on with. seen is the greatest number that was seen before info was asked for: what was
+// seen since may be greater than that of a stream that has lost nothing.
+func (s *Store) isOver(c *conn, m *memory, info *streamInfo, seen int64) bool {
+	return m.wentBack.Load() || !info.isOf(m) || int64(info.State.Last) < seen || s.monitor == "" && m.run != c.run
 }
 
 // recognize refuses a connection to a server that does not have the memory that we know.
@@ -239,6 +244,7 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 	if s.monitor == "" && known.run != c.run {
 		return s.forgot(known)
 	}
+	seen := known.last.Load()
 	info, err := s.still(ctx, c, known)
 	switch {
 	case isGone(err):
@@ -249,7 +255,7 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 	if err := s.isOurs(c, known, &info); err != nil {
 		return err
 	}
-	if s.isOver(c, known, &info) {
+	if s.isOver(c, known, &info, seen) {
 		return s.hasGoneBack(known)
 	}
 	return nil
