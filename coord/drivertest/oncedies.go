@@ -43,15 +43,6 @@ const (
 	comesBack                    // the link is cut for longer than a session lasts, and the process goes on all the while
 )
 
-// onceMoments are all that Do asks of a driver, in order, and the job.
-func onceMoments(policy once.Policy) (all []string) {
-	all = []string{"look 1", "open 1", "join 1", "wait 1", "look 2"}
-	if policy == once.AtMostOnce {
-		return append(all, "note 1", "job 1", "note 2", "leave 1")
-	}
-	return append(all, "job 1", "note 1", "leave 1")
-}
-
 // fragile is the link of a process that is cut off at a moment. When it is dead, nothing that it asks for returns.
 type fragile struct {
 	*Link
@@ -156,7 +147,7 @@ func slotEndsAnywhere(s *scene, policy once.Policy, way cutOff) {
 	others := s.clients(1)[0]
 	few := make(chan struct{}, 4)
 	var all sync.WaitGroup
-	for _, at := range onceMoments(policy) {
+	for _, at := range mortal.MomentsOfSlot(policy) {
 		l, line := s.connect(), s.anotherLine()
 		if l.Cut == nil || l.Freeze == nil || l.Kill == nil && l.Strength().Death&driver.ByTTL == 0 {
 			s.needs("end a process", true)
@@ -303,7 +294,7 @@ func (d *doomed) judge(before int, again bool) error {
 	case d.way == comesBack || d.at == noted && d.way != diesBefore:
 		return nil // it depends on who was faster
 	}
-	order := onceMoments(d.policy)
+	order := mortal.MomentsOfSlot(d.policy)
 	settled := false
 	for _, m := range order {
 		if m == d.at {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/recipes/once"
 )
 
 // Moments is a driver whose requests pass through a function, which may end the process before, between or after them. They are to
@@ -86,4 +87,13 @@ func (p place) Remember(ctx context.Context, memo []byte) error {
 
 func (p place) Leave(ctx context.Context, held bool) error {
 	return p.m.Ask("leave", func() error { return p.Place.Leave(ctx, held) })
+}
+
+// MomentsOfSlot are all that once.Job.Do asks of a driver where somebody stands ahead, in order, and the job.
+func MomentsOfSlot(p once.Policy) []string {
+	all := []string{"look 1", "open 1", "join 1", "wait 1", "look 2"}
+	if p == once.AtMostOnce {
+		return append(all, "note 1", "job 1", "note 2", "leave 1")
+	}
+	return append(all, "job 1", "note 1", "leave 1")
 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -177,16 +176,6 @@ func (p process) check(t *testing.T, settled int64) {
 
 var policies = map[string]once.Policy{"at most once": once.AtMostOnce, "at least once": once.AtLeastOnce}
 
-// moments are all requests of Do where somebody stands ahead, and the job.
-func moments(p once.Policy) []string {
-	all := []string{"look 1", "open 1", "join 1", "wait 1", "look 2"}
-	if p == once.AtMostOnce {
-		all = append(all, "note 1")
-	}
-	all = append(all, "job 1", "note "+strconv.Itoa(map[once.Policy]int{once.AtMostOnce: 2, once.AtLeastOnce: 1}[p]))
-	return append(all, "leave 1")
-}
-
 func TestAProcessIsKilledAtEveryMoment(t *testing.T) {
 	for _, s := range services {
 		t.Run(s.name, func(t *testing.T) {
@@ -196,14 +185,15 @@ func TestAProcessIsKilledAtEveryMoment(t *testing.T) {
 			var all sync.WaitGroup
 			defer all.Wait()
 			for name, policy := range policies {
-				for i, moment := range moments(policy) {
+				moments := mortal.MomentsOfSlot(policy)
+				for i, moment := range moments {
 					for _, when := range []string{"before ", "after "} {
 						all.Go(func() {
 							some <- struct{}{}
 							defer func() { <-some }()
 							t.Run(name+"/"+when+moment, func(t *testing.T) {
 								p := process{url, fmt.Sprint(name, i, when), filepath.Join(t.TempDir(), "log"), policy, when + moment}
-								p.killedThere(t, slices.Contains(moments(policy)[:i], "note 1") || when+moment == "after note 1")
+								p.killedThere(t, slices.Contains(moments[:i], "note 1") || when+moment == "after note 1")
 							})
 						})
 					}

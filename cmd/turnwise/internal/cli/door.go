@@ -142,25 +142,27 @@ func (d *door) serve() {
 		}
 		d.inside.Go(func() {
 			defer c.Close()
-			if peer, err := peerOf(c); err == nil && peer == os.Geteuid() {
-				d.speak(c)
+			if p, err := peerOf(c); err == nil && p.uid == os.Geteuid() {
+				d.speak(c, p)
 			}
 		})
 	}
 }
 
-// peerOf returns the user at the other end of a socket.
-func peerOf(c *net.UnixConn) (uid int, err error) {
-	uid = -1
+// peer is who is at the other end of a socket.
+type peer struct{ uid, pid int } // 0: the process is not to be seen from here
+
+func peerOf(c *net.UnixConn) (p peer, err error) {
+	p.uid = -1
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return uid, err
+		return p, err
 	}
-	failed := raw.Control(func(fd uintptr) { uid, err = userAt(int(fd)) })
-	return uid, errors.Join(failed, err)
+	failed := raw.Control(func(fd uintptr) { p, err = peerAt(int(fd)) })
+	return p, errors.Join(failed, err)
 }
 
-func (d *door) speak(c net.Conn) {
+func (d *door) speak(c net.Conn, with peer) {
 	_ = c.SetDeadline(time.Now().Add(answerFor))
 	if json.NewEncoder(c).Encode(d.says) != nil {
 		return
@@ -171,7 +173,7 @@ func (d *door) speak(c net.Conn) {
 	}
 	if r.For > 0 {
 		a := doorAnswer{Adopted: true}
-		err := sameNumbers(c)
+		err := with.sameNumbers()
 		if err == nil {
 			err = d.adopt(r.For)
 		}
@@ -259,8 +261,8 @@ func visitOne(ctx context.Context, path string) (*visit, error) {
 	}
 	_ = c.SetDeadline(time.Now().Add(answerFor))
 	v := &visit{conn: c, in: hearing(c)}
-	peer, err := peerOf(c.(*net.UnixConn))
-	if err == nil && peer != os.Geteuid() {
+	with, err := peerOf(c.(*net.UnixConn))
+	if err == nil && with.uid != os.Geteuid() {
 		err = fs.ErrPermission
 	}
 	if err == nil {

@@ -4,40 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// userAt returns the user at the other end of a socket.
-func userAt(fd int) (uid int, err error) {
-	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+func peerAt(fd int) (peer, error) {
+	p, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
-		return -1, err
+		return peer{uid: -1}, err
 	}
-	return int(peer.Uid), nil
+	return peer{int(p.Uid), int(p.Pid)}, nil
 }
 
-// sameNumbers returns an error if whoever is at the other end of a socket counts processes in another namespace: a number of his is that of
-// somebody else here, who may never end.
-func sameNumbers(c net.Conn) error {
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return nil
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var peer *unix.Ucred
-	failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err = errors.Join(failed, err); err != nil {
-		return err
-	}
-	if peer.Pid > 0 { // else it is not to be seen from here
+// sameNumbers returns an error if a peer counts processes in another namespace: a number of his is that of somebody else here, who may
+// never end.
+func (p peer) sameNumbers() error {
+	if p.pid > 0 {
 		own, err1 := os.Readlink("/proc/self/ns/pid")
-		his, err2 := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", peer.Pid))
+		his, err2 := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", p.pid))
 		if own == his || err1 != nil || err2 != nil { // without /proc nobody can tell
 			return nil
 		}

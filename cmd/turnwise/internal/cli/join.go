@@ -53,9 +53,10 @@ Exit codes: 0 the process of --pid has ended; 128+n by signal n; 76 taken away b
 	completeNames(s, c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		m.name = args[0]
+		if err := coord.CheckName(m.name); err != nil {
+			return refused(err)
+		}
 		switch {
-		case coord.CheckName(m.name) != nil:
-			return refused(coord.CheckName(m.name))
 		case len(m.value) > coord.MaxData:
 			return usage("--value has %d bytes, at most %d are allowed", len(m.value), coord.MaxData)
 		case m.ttl.isZero():
