@@ -31,6 +31,7 @@ type Event struct {
 	Kind   string        `json:"k,omitempty"`
 	Node   string        `json:"id,omitempty"`
 	Token  int64         `json:"tok,omitempty"`
+	Slot   int64         `json:"s,omitempty"` // of a job
 	Err    string        `json:"err,omitempty"`
 }
 

@@ -16,6 +16,7 @@ type attempt struct {
 	line, kind string
 	node       string
 	token      int64
+	slot       int64 // of a job; 0: it is none
 	wanted     time.Duration
 	granted    time.Duration // 0: never
 	softened   time.Duration // when a writer became a reader; 0: never
@@ -45,7 +46,7 @@ func attempts(events []Event) []*attempt {
 		}
 		switch e.What {
 		case granted:
-			a.granted, a.believed, a.node, a.token = e.At, e.At, e.Node, e.Token
+			a.granted, a.believed, a.node, a.token, a.slot = e.At, e.At, e.Node, e.Token, e.Slot
 		case believed:
 			a.believed = max(a.believed, e.At)
 		case downgraded:
@@ -119,6 +120,7 @@ type verdict struct {
 	stale    []flaw         // writes that the fenced register took
 	refused  map[string]int // writes that it refused, by line
 	beliefs  []belief
+	repeated []flaw // slots of a job
 	stuck    []flaw
 	left     []flaw
 	readings []reading
@@ -146,6 +148,9 @@ func judge(e *evidence) *verdict {
 		}
 	}
 	v.beliefs = slices.DeleteFunc(beliefs(e), func(b belief) bool { return v.isLapsed(b.next.granted) })
+	if !e.forgot {
+		v.repeated = slices.DeleteFunc(repeated(e), func(f flaw) bool { return v.isLapsed(f.at) })
+	}
 	v.stuck = stuck(e)
 	for _, s := range e.truth.nodes {
 		if s.gone == 0 {
@@ -324,6 +329,23 @@ func explain(e *evidence, nodes map[string]*standing, b belief) belief {
 		}
 	}
 	return b
+}
+
+// repeated finds slots that were run a second time.
+func repeated(e *evidence) []flaw {
+	runs := map[int64]*attempt{}
+	var found []flaw
+	for _, a := range e.attempts {
+		if a.slot == 0 {
+			continue
+		}
+		if first := runs[a.slot]; first != nil {
+			found = append(found, flaw{line: a.line, at: max(a.granted, first.granted),
+				text: fmt.Sprintf("slot %d was run by worker %d at %v and by worker %d at %v", a.slot, first.worker, first.granted, a.worker, a.granted)})
+		}
+		runs[a.slot] = a
+	}
+	return found
 }
 
 // stuck finds what living workers had not finished when everybody should have been served.

@@ -53,6 +53,17 @@ func TestAGrantOfANodeThatNeverWasIsNoted(t *testing.T) {
 	require.Len(t, v.overlaps, 1)
 }
 
+func TestASlotThatIsRunTwiceIsAFlaw(t *testing.T) {
+	first, second := hold(1, "a", 5*ms, 19*ms), hold(2, "b", 21*ms, 39*ms)
+	e := &evidence{truth: stamped(node("a", 1, 20), node("b", 2, 40)), attempts: []*attempt{first, second}}
+	first.slot, second.slot = 7, 8
+	require.Empty(t, judge(e).failures(nil))
+	second.slot = 7
+	require.Len(t, judge(e).failures(nil), 1)
+	e.forgot = true // what was run, too
+	require.Empty(t, judge(e).failures(nil))
+}
+
 func TestReadersMayBeTogetherAndAWriterMayNot(t *testing.T) {
 	a, b, c := node("a", 1, 30), node("b", 2, 40), node("c", 3, 0)
 	a.kind, b.kind, c.kind = "R", "R", "W"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,11 +41,13 @@ func (w *worker) runOurs() {
 		clients = append(clients, c)
 	}
 	var all sync.WaitGroup
-	errands := append(ourErrands(clients[0], clients[1]), w.quietErrands(clients[0], clients[2:])...)
+	errands := slices.Concat(ourErrands(clients[0], clients[1]), w.builtErrands(clients[0]), w.quietErrands(clients[0], clients[2:]))
 	for i, errand := range errands {
 		random := rand.New(rand.NewPCG(w.job.Seed, uint64(i)))
 		all.Go(func() { w.pursue(errand, random) })
 	}
+	all.Go(func() { w.runsSlots(clients[0], rand.New(rand.NewPCG(w.job.Seed, uint64(len(errands))))) })
+	all.Go(func() { w.ownsShards(clients[1]) })
 	all.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -75,11 +75,22 @@ type worker struct {
 type claim struct {
 	node  string
 	token int64
+	// beside are what is held together with it, of other lines; valid and release are for all.
+	beside []part
+	// unwanted is closed when the holder should give way; nil if it never should.
+	unwanted <-chan struct{}
 	// valid asks the library whether the hold is still good.
 	valid   func() bool
 	release func() error
 	// downgrade turns a writer into a reader; nil if that is not asked for.
 	downgrade func() error
+}
+
+// A part is what a claim has of another line.
+type part struct {
+	line, kind string
+	node       string
+	token      int64
 }
 
 // An errand is a line that a worker's goroutine wants again and again.
@@ -103,23 +114,27 @@ func (w *worker) pursue(errand errand, random *rand.Rand) {
 		case errand.brief:
 			rest = w.job.Session/8 + time.Duration(random.Int64N(int64(w.job.Session)/8))
 		}
-		select {
-		case <-w.draining:
+		if !w.rests(rest) {
 			return
-		case <-time.After(rest):
 		}
 		w.once(errand, random)
 	}
 }
 
+// rests waits, and reports whether the worker goes on.
+func (w *worker) rests(d time.Duration) bool {
+	select {
+	case <-w.draining:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
 // once gets the errand's line and gives it back.
 func (w *worker) once(errand errand, random *rand.Rand) {
-	n := w.wants.Add(1)
 	kind := errand.kind(random)
-	note := func(e Event) {
-		e.Want, e.Line, e.Kind = n, errand.line, kind
-		w.journal.note(e)
-	}
+	note := w.noting(errand.line, kind)
 	ctx, cancel := context.Background(), func() {}
 	if !errand.always && random.IntN(5) == 0 { // some lose patience
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(10+random.IntN(500))*time.Millisecond)
@@ -136,6 +151,7 @@ func (w *worker) once(errand errand, random *rand.Rand) {
 		return
 	}
 	note(Event{What: granted, Node: c.node, Token: c.token})
+	note = w.notingAll(note, c.beside)
 	if errand.fenced && kind != "R" {
 		w.write(errand.line, c.token)
 	}
@@ -154,12 +170,41 @@ func (w *worker) once(errand errand, random *rand.Rand) {
 		note(Event{What: lost})
 	}
 	note(Event{What: releasing})
-	err = c.release()
+	note(ending(c.release()))
+}
+
+// ending is the event that a release has returned.
+func ending(err error) Event {
 	e := Event{What: released}
 	if err != nil {
 		e.Err = err.Error()
 	}
-	note(e)
+	return e
+}
+
+// noting returns what notes the events of one want.
+func (w *worker) noting(line, kind string) func(Event) {
+	n := w.wants.Add(1)
+	return func(e Event) {
+		e.Want, e.Line, e.Kind = n, line, kind
+		w.journal.note(e)
+	}
+}
+
+// notingAll notes that parts are held, and returns what notes all that happens to them and to what they are held with.
+func (w *worker) notingAll(note func(Event), parts []part) func(Event) {
+	all := []func(Event){note}
+	for _, p := range parts {
+		one := w.noting(p.line, p.kind)
+		one(Event{What: want})
+		one(Event{What: granted, Node: p.node, Token: p.token})
+		all = append(all, one)
+	}
+	return func(e Event) {
+		for _, one := range all {
+			one(e)
+		}
+	}
 }
 
 // hold is how long the errand keeps what it gets.
@@ -199,7 +244,11 @@ func (w *worker) believe(c *claim, hold time.Duration, note func(Event)) bool {
 		if now >= end {
 			return true
 		}
-		time.Sleep(time.Millisecond)
+		select {
+		case <-c.unwanted:
+			return true
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 
