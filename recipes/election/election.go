@@ -83,12 +83,16 @@ func (e *Election) campaign(ctx context.Context, value []byte, maxWait *time.Dur
 			return nil, err
 		}
 		t := &Term{h, e}
-		if !t.givesWay(ctx) {
+		gives, end := t.givesWay(ctx)
+		if !gives && end == nil {
 			return t, nil
 		}
 		_ = h.Release()
-		if err := ctx.Err(); err != nil {
-			return nil, &coord.Error{Op: "acquire", Line: e.name, Err: fmt.Errorf("%w: %w: a better candidate stands", err, coord.ErrBusy)}
+		switch {
+		case errors.Is(end, coord.ErrRemoved):
+			return nil, &coord.Error{Op: "acquire", Line: e.name, Err: coord.ErrRemoved}
+		case gives && ctx.Err() != nil:
+			return nil, &coord.Error{Op: "acquire", Line: e.name, Err: fmt.Errorf("%w: %w: a better candidate stands", ctx.Err(), coord.ErrBusy)}
 		}
 	}
 }

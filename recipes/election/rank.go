@@ -28,13 +28,15 @@ var ErrBetter = errors.New("turnwise: a better candidate stands for election")
 // isBetter reports whether somebody in line is a candidate to whom this one gives way.
 func (e *Election) isBetter(n coord.Node) bool { return e.rank != nil && stands(n) && n.Rank > *e.rank }
 
-// givesWay reports whether a better candidate stands. If nobody can say, the term goes on.
-func (t *Term) givesWay(ctx context.Context) bool {
+// givesWay reports whether a better candidate stands, or why the term has ended meanwhile. If nobody can say, the term goes on.
+func (t *Term) givesWay(ctx context.Context) (gives bool, end error) {
 	if t.of.rank == nil {
-		return false
+		return false, nil
 	}
-	all, err := t.of.client.Line(ctx, t.of.name)
-	return err == nil && slices.ContainsFunc(all, t.of.isBetter)
+	looking, cancel := t.With(ctx)
+	defer cancel()
+	all, err := t.of.client.Line(looking, t.of.name)
+	return err == nil && slices.ContainsFunc(all, t.of.isBetter), t.Err()
 }
 
 // Better waits until a better candidate stands, and returns which: see Rank. When the term ends it returns why, and when ctx ends

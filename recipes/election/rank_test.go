@@ -218,3 +218,44 @@ func TestWhoYieldsWithinItsTermGoesOnLeading(t *testing.T) {
 		require.NoError(t, term.Release())
 	})
 }
+
+// looking has something happen when somebody looks at a line for the first time.
+type looking struct {
+	driver.Driver
+	once sync.Once
+	then func()
+}
+
+func (l *looking) Line(ctx context.Context, line string) ([]driver.Node, error) {
+	l.once.Do(l.then)
+	return l.Driver.Line(ctx, line)
+}
+
+// It looks who else stands once its turn has come, and its session may end just then.
+func TestATermThatEndsBeforeItBeginsIsNotReturned(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		link := s.Client()
+		client := coord.NewClient(&looking{Driver: link.Driver(), then: func() {
+			s.Expire(link)
+			time.Sleep(time.Second)
+		}})
+		term, err := election.New(client, "seat", election.Rank(1)).Campaign(t.Context(), nil)
+		require.NoError(t, err)
+		require.NoError(t, term.Err())
+		require.NoError(t, term.Release())
+	})
+}
+
+func TestACandidateThatIsRemovedAtItsTurnIsTold(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		client := coord.NewClient(&looking{Driver: s.Client().Driver(), then: func() {
+			first, err := s.Client().First(t.Context(), "seat")
+			assert.NoError(t, err)
+			s.Remove(first)
+			time.Sleep(time.Second)
+		}})
+		_, err := election.New(client, "seat", election.Rank(1)).Campaign(t.Context(), nil)
+		require.ErrorIs(t, err, coord.ErrRemoved)
+		require.NotErrorIs(t, err, coord.ErrLost)
+	})
+}

@@ -19,7 +19,7 @@ import (
 )
 
 // Recipes are those that can be simulated.
-var Recipes = []string{"mutex", "rwlock", "semaphore", "election", "several", "together", "once", "group", "barrier"}
+var Recipes = []string{"mutex", "rwlock", "semaphore", "election", "several", "together", "once", "group", "barrier", "ranked"}
 
 // window is how long those who take turns together may step into a node.
 const window = 100 * time.Millisecond
@@ -99,6 +99,9 @@ func (c *contender) once(ctx context.Context) {
 // failed judges a call that did not get what it asked for.
 func (c *contender) failed(ctx, asking context.Context, limit time.Time, try bool, err error) {
 	if !limit.IsZero() && asking.Err() != nil {
+		if c.cfg.Recipe == "ranked" { // it may have had to release
+			limit = limit.Add(c.client.driver.RequestTimeout())
+		}
 		c.inTime(c.name, "acquire", limit)
 	} else if ctx.Err() == nil {
 		c.mayFail(try, err)
@@ -263,22 +266,50 @@ func (c *contender) chooses() approach {
 		return pick(func(ctx context.Context) (*coord.Hold, error) { return s.Acquire(ctx, n) },
 			func(ctx context.Context) (*coord.Hold, error) { return s.TryAcquire(ctx, n) })
 	default:
-		e := election.New(c.client.Client, c.line)
-		return approach{
-			acquire: func(ctx context.Context) (*coord.Hold, error) {
-				t, err := e.Campaign(ctx, []byte(c.name))
-				if err != nil {
-					return nil, err
+		return c.campaigns()
+	}
+}
+
+// campaigns stands for election, with a rank or without.
+func (c *contender) campaigns() approach {
+	var opts []election.Option
+	ranked := c.cfg.Recipe == "ranked" && c.rand.IntN(6) > 0
+	if ranked {
+		opts = append(opts, election.Rank(c.rand.IntN(4)-1))
+	}
+	e := election.New(c.client.Client, c.line, opts...)
+	var term *election.Term
+	return approach{
+		acquire: func(ctx context.Context) (_ *coord.Hold, err error) {
+			if term, err = e.Campaign(ctx, []byte(c.name)); err != nil {
+				return nil, err
+			}
+			return term.Hold, nil
+		},
+		inside: func(ctx context.Context, h *coord.Hold) {
+			switch c.rand.IntN(3) {
+			case 0:
+				_ = term.Proclaim(ctx, fmt.Appendf(nil, "%s again", c.name))
+				c.pause(h.Context(), 50*time.Millisecond)
+			case 1:
+				if ranked {
+					c.looksForBetter(h.Context(), term)
 				}
-				return t.Hold, nil
-			},
-			inside: func(ctx context.Context, h *coord.Hold) {
-				if c.rand.IntN(3) == 0 {
-					(&election.Term{Hold: h}).Proclaim(ctx, fmt.Appendf(nil, "%s again", c.name))
-					c.pause(h.Context(), 50*time.Millisecond)
-				}
-			},
-		}
+			}
+		},
+	}
+}
+
+// looksForBetter leads until a better candidate stands, or it is tired of that.
+func (c *contender) looksForBetter(ctx context.Context, term *election.Term) {
+	watching, cancel := context.WithTimeout(ctx, time.Duration(c.rand.Int64N(int64(c.cfg.TTL))))
+	defer cancel()
+	better, err := term.Better(watching)
+	mine := term.Node().Rank
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && better.Rank <= mine {
+		c.report("%s: a candidate of rank %d is said to be better than one of rank %d", c.name, better.Rank, mine)
 	}
 }
 

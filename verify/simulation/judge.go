@@ -283,7 +283,7 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	back := w.standing()[c.place()] // if the node had gone, a backup has brought it back
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if came, known := w.partial[turn{line, c.token}]; known && (w.cfg.Recipe == "several" || w.cfg.Recipe == "once") { // it was had some time before
+	if came, known := w.partial[turn{line, c.token}]; known && slices.Contains([]string{"several", "once", "ranked"}, w.cfg.Recipe) { // it was had some time before
 		c.since = came
 	}
 	w.grants++

@@ -13,7 +13,7 @@ var (
 	runs    = flag.Int("sim.runs", usualRuns, "how many runs of each recipe and profile")
 	seed    = flag.Uint64("sim.seed", 0, "run this seed only, with its trace")
 	profile = flag.String("sim.profile", "", "run this profile only: register, zookeeper or etcd")
-	recipe  = flag.String("sim.recipe", "", "run this recipe only: mutex, rwlock, semaphore, election, several, together, once, group or barrier")
+	recipe  = flag.String("sim.recipe", "", "run this recipe only: mutex, rwlock, semaphore, election, several, together, once, group, barrier or ranked")
 )
 
 var profiles = AllProfiles
