@@ -10,9 +10,14 @@ import (
 	"github.com/turnwise/turnwise/recipes/semaphore"
 )
 
-// ours is turnwise, the same for every service.
+// turnwise is the same for every service.
+type turnwise struct {
+	alone
+	client *coord.Client
+}
+
 func ours(c *coord.Client) Client {
-	return alone{
+	return turnwise{alone{
 		acquire: func(ctx context.Context, w Want) (func() error, error) {
 			h, err := take(ctx, c, w)
 			if err != nil {
@@ -21,7 +26,7 @@ func ours(c *coord.Client) Client {
 			return h.Release, nil
 		},
 		close: func() { _ = c.Close() },
-	}
+	}, c}
 }
 
 func take(ctx context.Context, c *coord.Client, w Want) (*coord.Hold, error) {

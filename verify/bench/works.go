@@ -57,18 +57,19 @@ type size struct {
 	storeLines   int
 	semaphores   [][2]int // permits, clients
 	goroutines   int
+	members      int
 }
 
 var full = size{
 	warm: 300 * time.Millisecond, window: time.Second,
 	waiters: []int{2, 100, 1000, 4000}, contenders: []int{2, 16, 64}, readers: 500, footprint: 10_000, idle: 100, idleFor: 20 * time.Second, lines: 1000, storeLines: 64,
-	semaphores: [][2]int{{1, 64}, {8, 64}, {100, 500}}, goroutines: 64,
+	semaphores: [][2]int{{1, 64}, {8, 64}, {100, 500}}, goroutines: 64, members: 1000,
 }
 
 var small = size{
 	warm: 50 * time.Millisecond, window: 300 * time.Millisecond,
 	waiters: []int{2, 20}, contenders: []int{2, 8}, readers: 20, footprint: 100, idle: 5, idleFor: time.Second, lines: 20, storeLines: 20,
-	semaphores: [][2]int{{2, 8}}, goroutines: 8,
+	semaphores: [][2]int{{2, 8}}, goroutines: 8, members: 20,
 }
 
 func (s size) turns(sc Scenario) Scenario {
@@ -113,11 +114,14 @@ func works(s size) []*Work {
 	sleepers := &Work{Name: "idle", Title: "What a session costs the service", Unit: "session", On: slices.Concat(clusters, stores),
 		Special: func(b *bench, w *Work) ([]Result, error) { return idle(b, w, s.idleFor, s.idle) },
 		About:   "That many sessions of 10 s, each on a connection of its own, hold a line each and do nothing else. For each of them, what the server's processes use of a processor in a second, and the memory that they take."}
+	crowd := &Work{Name: "group", Title: "Who watches a group", Unit: "change", On: slices.Concat(clusters, stores),
+		Special: func(b *bench, w *Work) ([]Result, error) { return membership(b, w, 10, s.members) },
+		About:   "So many members, and ten who watch, on a connection each. The time is from when one more joins, or leaves, until all ten have been told who is there now. Each reads the whole group again: that is what grows with the members."}
 	disk := &Work{Name: "disk", Title: "With the disk", Unit: "turn", Disk: true,
 		About: "The first two works again, on servers that wait for the disk at every write, as they do in production.",
 		Cases: []Case{s.uncontended(), s.handOff(2)}}
 	nine := onStores(s, three.Cases)
-	return []*Work{one, two, three, four, five, six, seven, eight, sleepers, disk, nine, together(s)}
+	return []*Work{one, two, three, four, five, six, seven, eight, sleepers, crowd, disk, nine, together(s)}
 }
 
 func together(s size) *Work {
