@@ -16,8 +16,7 @@ var swapScript = server.NewGuarded(`
 local head = redis.call('GETRANGE', KEYS[3], 0, 47)
 if head == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 local version = string.sub(head, 1, 8)
-local t = redis.call('TIME')
-local now = t[1] * 1000000 + t[2]
+local now = now()
 local by = string.sub(head, 25, 32)
 local free = head == '' or by == '\0\0\0\0\0\0\0\0' or by == ARGV[4]
 if not free then
@@ -30,7 +29,7 @@ if version == ARGV[2] then
       redis.call('DEL', KEYS[3])
       redis.call('ZREM', KEYS[2], KEYS[3])
     else
-      redis.call('SET', KEYS[3], ARGV[3] .. t[1] .. string.format('%06d', t[2]) .. '\0\0\0\0\0\0\0\0' .. '0000000000000000' .. ARGV[6])
+      redis.call('SET', KEYS[3], ARGV[3] .. digits(now) .. '\0\0\0\0\0\0\0\0' .. '0000000000000000' .. ARGV[6])
       if version == '' then redis.call('ZADD', KEYS[2], 0, KEYS[3]) end
     end
     for i = 7, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[i + 1]) end
@@ -42,7 +41,7 @@ elseif version == ARGV[3] then
 end
 if head == '' then return {false, 0, now} end
 if free and ARGV[5] ~= '0' then
-  redis.call('SETRANGE', KEYS[3], 24, ARGV[4] .. string.format('%016.0f', now + ARGV[5]))
+  redis.call('SETRANGE', KEYS[3], 24, ARGV[4] .. digits(now + ARGV[5]))
 end
 return {redis.call('GETRANGE', KEYS[3], 0, MOST), now - tonumber(string.sub(head, 9, 24)), now}
 `)
@@ -51,8 +50,7 @@ return {redis.call('GETRANGE', KEYS[3], 0, MOST), now - tonumber(string.sub(head
 var readScript = server.NewGuarded(`
 local s = redis.call('GETRANGE', KEYS[3], 0, MOST)
 if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end
-local t = redis.call('TIME')
-local now = t[1] * 1000000 + t[2]
+local now = now()
 if s == '' then return {false, 0, now} end
 return {s, now - tonumber(string.sub(s, 9, 24)), now}
 `)

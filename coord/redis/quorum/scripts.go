@@ -52,9 +52,8 @@ if strange(had) then return 3 end
 local promised = string.sub(had, 1, 32)
 if ARGV[3] <= promised then return {promised} end
 redis.call('SETRANGE', KEYS[3], 0, ARGV[3])
-local t = redis.call('TIME')
 local s = redis.call('GETRANGE', KEYS[3], 32, MOST + 32)
-return {s, t[1] * 1000000 + t[2] - tonumber(string.sub(s, 33, 48))}
+return {s, now() - tonumber(string.sub(s, 33, 48))}
 `)
 
 // ARGV: …, ballot, the next ballot, age in us, content, then channels and texts. It accepts, tells each text with the
@@ -69,8 +68,7 @@ if s ~= '' and strange(s) then return 3 end
 if s ~= '' and ARGV[3] < string.sub(s, 1, 32) then return {string.sub(s, 1, 32)} end
 local since = string.sub(s, 65, 80)
 if string.sub(s, 81, 88) ~= string.sub(ARGV[6], 1, 8) then
-  local t = redis.call('TIME')
-  since = string.format('%016.0f', math.max(0, t[1] * 1000000 + t[2] - ARGV[5]))
+  since = digits(math.max(0, now() - ARGV[5]))
 end
 redis.call('SET', KEYS[3], ARGV[4] .. ARGV[3] .. since .. ARGV[6])
 for i = 7, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[1] .. ARGV[i + 1]) end
@@ -83,14 +81,12 @@ local s = redis.call('GETRANGE', KEYS[3], 0, MOST + 32)
 if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if s == '' then return {false, 0} end
 if strange(s) then return 3 end
-local t = redis.call('TIME')
-return {string.sub(s, 33), t[1] * 1000000 + t[2] - tonumber(string.sub(s, 65, 80))}
+return {string.sub(s, 33), now() - tonumber(string.sub(s, 65, 80))}
 `)
 
 // KEYS: mark, the member key. ARGV: memory. It returns {the member key's content, the time in us}.
 var memberScript = server.NewGuarded(`
-local t = redis.call('TIME')
-return {redis.call('GETRANGE', KEYS[2], 0, 8191), t[1] * 1000000 + t[2]}
+return {redis.call('GETRANGE', KEYS[2], 0, 8191), now()}
 `)
 
 // KEYS: mark, the member key, index. ARGV: memory, what may stand there before (* for anything but a member of the term in ARGV[5]
@@ -105,8 +101,7 @@ if ARGV[2] == '*' then may = not ours or string.sub(old, 54, 61) < ARGV[5] end
 if ARGV[2] == '' then may = old == '' or string.sub(old, 1, 1) == 'h' or string.sub(old, 20, 35) ~= ARGV[1] end
 if not may then return old end
 if string.sub(ARGV[3], 1, 1) == 'f' and #redis.call('ZRANGEBYLEX', KEYS[3], '-', '+', 'LIMIT', 0, 2) > 1 then return '' end
-local t = redis.call('TIME')
-local new = ARGV[3] .. ' ' .. t[1] .. string.format('%06d', t[2]) .. ' ' .. ARGV[4]
+local new = ARGV[3] .. ' ' .. digits(now()) .. ' ' .. ARGV[4]
 redis.call('SET', KEYS[2], new)
 return new
 `)
@@ -144,8 +139,7 @@ return {more}
 // for the time, age in us. It returns 1, or 2 if the member key says something else.
 var healScript = server.NewGuarded(`
 if string.sub(redis.call('GET', KEYS[4]) or '', 1, #ARGV[2]) ~= ARGV[2] then return 2 end
-local t = redis.call('TIME')
-local since = string.format('%016.0f', math.max(0, t[1] * 1000000 + t[2] - ARGV[4]))
+local since = digits(math.max(0, now() - ARGV[4]))
 redis.call('SET', KEYS[3], string.sub(ARGV[3], 1, 64) .. since .. string.sub(ARGV[3], 65))
 redis.call('ZADD', KEYS[2], 0, KEYS[3])
 return 1
@@ -157,8 +151,7 @@ return 1
 // Whoever may write to one register may have written anything there. The floor is for all registers, so it rises above nothing that is
 // no ballot, and no further than a tenth of the ballots there are (ballotEnd): a register that would raise it more stays.
 const gone = `
-local t = redis.call('TIME')
-local now = t[1] * 1000000 + t[2]
+local now = now()
 local function read(key)
   local s = redis.pcall('GETRANGE', key, 0, 95)
   return type(s) == 'string' and s or ''

@@ -31,7 +31,8 @@ func (m Memory) IsBeside(other Memory) bool {
 	return m.id == other.id || m.run != "" && m.run == other.run
 }
 
-// For returns for how long the memory has lasted in the server's present run, by its wall clock.
+// For returns for how long the memory has lasted in the server's present run, by its wall clock. It is negative if that was set back to
+// before the run began.
 func (m Memory) For() time.Duration { return m.lasts }
 
 // ended are the memories that were found before the one that is found now, each with the run of its server. If one comes back
@@ -101,7 +102,7 @@ func (s *Server) recall(ctx context.Context, over string) (Memory, error) {
 		return Memory{}, err
 	}
 	run, err := parts[3].ToString()
-	return Memory{name, run, storekit.Micros(us)}, err
+	return Memory{name, run, storekit.Since(us)}, err
 }
 
 // keeps reports whether the server has on its disk what it has answered. If we may not ask, it reports false.

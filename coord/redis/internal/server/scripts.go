@@ -19,7 +19,18 @@ func NewScript(text string) *Script {
 
 // NewGuarded returns a script that does nothing unless the server has the memory that its caller knows; see [Server.RunIn].
 // Its KEYS[1] is the mark, and its ARGV[1] the memory.
-func NewGuarded(text string) *Script { return NewScript(guard + text) }
+func NewGuarded(text string) *Script { return NewScript(clock + guard + text) }
+
+// clock is in each script that asks for the time: now returns that in us, and digits is how it is written down. That has 16 digits
+// whatever the server's clock says: on a machine that starts with 1970, and is told the date later, there would be fewer, and all that
+// follows in a register would be read from the wrong place.
+const clock = `
+local function now()
+  local t = redis.call('TIME')
+  return (t[1] * 1000000 + t[2]) % 9e15
+end
+local function digits(us) return string.format('%016.0f', us) end
+`
 
 // The mark says what this database remembers. It is a text:
 //
@@ -67,8 +78,9 @@ and string.find(redis.call('INFO', 'persistence'), 'aof_enabled:1\r\n', 1, true)
 // count for how long the memory has lasted. Sessions that have noticed nothing go on.
 //
 // A mark that is missing may have been flushed a moment ago, so nothing is remembered then. And no run tells of a time before
-// itself: it may have been started with a file that is older than what was answered, while who holds by that is cut off.
-const recallScript = `
+// itself: it may have been started with a file that is older than what was answered, while who holds by that is cut off. How long the
+// run lasts the server says by its wall clock. That is negative if the clock was set back to before the start, and so is what is returned.
+const recallScript = clock + `
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master\r\n', 1, true) then return 0 end
 if string.find(redis.call('INFO', 'memory'), 'maxmemory_policy:allkeys-', 1, true) then return 1 end
@@ -80,10 +92,11 @@ local replid = string.match(info, 'master_replid:(%x+)')
 local alone = string.find(info, 'connected_slaves:0\r\n', 1, true)
 local followed = string.match(info, 'master_replid2:(%x+)') ~= string.rep('0', 40)
 local run = string.match(server, 'run_id:(%x+)')
-local swaps = string.format('%016.0f', tonumber(string.match(redis.call('INFO', 'commandstats'), 'cmdstat_swapdb:calls=(%d+)') or 0))
-local t = redis.call('TIME')
-local now = t[1] * 1000000 + t[2]
-local started = now - (tonumber(string.match(server, 'uptime_in_seconds:(%d+)')) - 1) * 1000000
+local swaps = digits(tonumber(string.match(redis.call('INFO', 'commandstats'), 'cmdstat_swapdb:calls=(%d+)') or 0))
+local now = now()
+local uptime = tonumber(string.match(server, 'uptime_in_seconds:(%-?%d+)'))
+local started = now - (uptime - 1) * 1000000
+if uptime >= 0 then started = math.min(now, started) end
 local id, kept, since = ARGV[1], ARGV[2], now
 if not alone or not written then kept = '0' end
 local mark = redis.call('GET', KEYS[1])
@@ -101,10 +114,10 @@ if mark and named and not (string.sub(mark, 59, 59) == '1' and not written) then
   end
   if swaps ~= (samerun and string.sub(mark, 119, 134) or string.rep('0', 16)) then since = now end
 end
-local new = id .. ' ' .. replid .. ' ' .. kept .. ' ' .. string.format('%016.0f', since) .. ' ' .. run .. ' ' .. swaps
+local new = id .. ' ' .. replid .. ' ' .. kept .. ' ' .. digits(since) .. ' ' .. run .. ' ' .. swaps
 if new ~= mark then redis.call('SET', KEYS[1], new) end
 if not named then redis.call('ZADD', KEYS[2], 0, KEYS[1]) end
-return {id, now - math.max(since, math.min(now, started)), tonumber(kept), run}
+return {id, now - math.max(since, started), tonumber(kept), run}
 `
 
 // KEYS: mark, index, a register that is nobody's. ARGV: memory, a value, a channel. It uses each command that other scripts
@@ -113,8 +126,7 @@ var rehearsalScript = NewGuarded(`
 redis.call('DEL', KEYS[3])
 redis.call('ZREM', KEYS[2], KEYS[3])
 redis.call('PUBLISH', ARGV[3], '')
-local t = redis.call('TIME')
-redis.call('SET', KEYS[3], t[1], 'PX', 60000)
+redis.call('SET', KEYS[3], digits(now()), 'PX', 60000)
 redis.call('SETRANGE', KEYS[3], 0, ARGV[2])
 local value = redis.call('GETRANGE', KEYS[3], 0, #ARGV[2] - 1)
 if redis.call('GET', KEYS[3]) == false then value = '' end
@@ -136,8 +148,7 @@ if not has(KEYS[2], KEYS[1]) then
 end
 local keys = redis.call('ZRANGEBYLEX', KEYS[2], ARGV[2], ARGV[3], 'LIMIT', 0, ARGV[4])
 local all, size = {false}, 0
-local t = redis.call('TIME')
-local now = t[1] * 1000000 + t[2]
+local now = now()
 for _, key in ipairs(keys) do
   local s = redis.pcall('GETRANGE', key, 0, MOST)
   if type(s) ~= 'string' then s = 'a list, or a set' end
