@@ -55,7 +55,7 @@ func (s *Store) reopen(ctx context.Context) (register.Memory, error) {
 func (p *place) remembers() register.Memory {
 	m := register.Memory{ID: p.memory, For: register.Forever}
 	if !p.since.IsZero() {
-		m.For = max(time.Since(p.since), 0)
+		m.For = time.Since(p.since) // negative if the clock was set back
 	}
 	return m
 }

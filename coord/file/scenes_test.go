@@ -397,6 +397,25 @@ func TestADirectoryOfRegistersThatIsMissingIsSaid(t *testing.T) {
 	}
 }
 
+// Something was forgotten when the clock was an hour ahead, and that was put right. Who has seen the directory for long enough need not
+// wait for that hour.
+func TestAClockThatWasPutRightKeepsNobody(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	memory(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l := newLayout(bootID(), false)
+	l.forgot = time.Now().Add(time.Hour)
+	if err := os.WriteFile(filepath.Join(dir, layoutFile), []byte(l.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if m := memory(t, open(t, dir)); m.For > -59*time.Minute {
+		t.Errorf("it has remembered for %v, and not less than nothing", m.For)
+	}
+}
+
 func TestTheMachineWasStartedAnew(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

@@ -36,6 +36,7 @@ type fake struct {
 	deaf    bool           // it opens no watches
 	expire  bool           // the next list that would go on is too late
 	asked   map[string]int // requests by verb
+	ahead   time.Duration  // by how much its clock is, for what is made now
 }
 
 // change is one of an object. Either may be nil.
@@ -195,7 +196,7 @@ func (f *fake) write(w http.ResponseWriter, r *http.Request, name string, body m
 		m["uid"], m["creationTimestamp"] = meta(before)["uid"], meta(before)["creationTimestamp"]
 	} else {
 		f.uids++
-		m["uid"], m["creationTimestamp"] = fmt.Sprintf("uid-%d", f.uids), time.Now().UTC().Format(time.RFC3339)
+		m["uid"], m["creationTimestamp"] = fmt.Sprintf("uid-%d", f.uids), time.Now().Add(f.ahead).UTC().Format(time.RFC3339)
 	}
 	f.all[name] = body
 	f.history = append(f.history, change{f.rev, before, body})

@@ -117,16 +117,18 @@ func (s *Store) untie(ctx context.Context, mark *lease) (done bool, err error) {
 	return true, nil
 }
 
-// ageOf rounds down what two whole seconds of a clock make. What is older than anybody's session counts as without an end.
+// ageOf rounds down what two whole seconds of a clock make. What is older than anybody's session counts as without an end. It is negative
+// if the clock was set back, or says no date.
 func (s *Store) ageOf(age time.Duration, now time.Time) time.Duration {
-	age = max(age-time.Second, 0)
 	switch {
-	case now.IsZero(): // it says no date
-		return 0
-	case age > 2*s.Longest:
+	case now.IsZero():
+		return -time.Second
+	case age < 0:
+		return age
+	case age-time.Second > 2*s.Longest:
 		return register.Forever
 	}
-	return age
+	return max(age-time.Second, 0)
 }
 
 func (s *Store) makeMark(ctx context.Context) error {

@@ -1,15 +1,18 @@
 package kube
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"net/http"
 	"testing"
 	"time"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -225,5 +228,27 @@ func TestAListThatTakesLongGoesOn(t *testing.T) {
 	n := 0
 	if err := s.List(within(t, 10*time.Second), "", func(register.Item) bool { n++; return true }); err != nil || n != page+10 {
 		t.Errorf("%d are listed, %v", n, err)
+	}
+}
+
+// The mark was made when the clock of the API server was an hour ahead, and that was put right. By its clock it will be made in an hour.
+func TestAClockThatWasPutRightKeepsNobody(t *testing.T) {
+	f := newFake(t)
+	opts := f.options(t)
+	f.mu.Lock()
+	f.ahead = time.Hour
+	f.mu.Unlock()
+	s := opened(t, opts...)
+	if m, err := s.Memory(within(t, 10*time.Second)); err != nil || m.For > 0 {
+		t.Fatalf("the memory is %+v, %v, so this shows nothing", m, err)
+	}
+	f.mu.Lock()
+	f.ahead = 0
+	f.mu.Unlock()
+	c := storecheck.Connected(t, func(ctx context.Context) (*coord.Client, error) {
+		return Connect(ctx, "default", append(opts, WithTTL(4*time.Second), WithLongestTTL(4*time.Second))...)
+	})
+	if _, err := mutex.New(c, "a").Lock(within(t, 30*time.Second)); err != nil {
+		t.Errorf("lock: %v", err)
 	}
 }

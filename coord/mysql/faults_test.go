@@ -9,6 +9,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -140,4 +141,34 @@ func TestAClockThatWasPutRightKeepsNobody(t *testing.T) {
 		func() {
 			query(t, m.URL(), `UPDATE `+s.table.quoted()+` SET reserved_by = 1, reserved_until = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE name = 'reserved'`)
 		})
+}
+
+// The server was started with a clock that was an hour ahead, and that was put right. By its clock it will be started in an hour, which
+// it tells as a number without a sign.
+func TestAServerThatSeemsToBeStartedLater(t *testing.T) {
+	for name, opts := range map[string][]servers.Option{"durable": {servers.Fsync(), servers.Clocks()}, "forgetful": {servers.Clocks()}} {
+		t.Run(name, func(t *testing.T) {
+			m := servers.MariaDB(t, opts...).Member(0)
+			s := opened(t, m.URL())
+			query(t, m.URL(), `UPDATE `+s.table.quoted()+` SET since = since - INTERVAL 10 DAY WHERE name = x'00'`) // it was made before
+			before, err := s.Memory(within(t, 10*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.SetClock(-time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			c, err := Connect(within(t, 20*time.Second), m.URL(), WithTTL(2*time.Second), WithLongestTTL(2*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := mutex.New(c, "a").Lock(within(t, 30*time.Second)); err != nil {
+				t.Errorf("lock: %v", err)
+			}
+			if after, err := s.Memory(within(t, 10*time.Second)); err != nil || after.ID != before.ID || after.For > -30*time.Minute {
+				t.Errorf("the memory is %+v, %v, and was %+v", after, err, before)
+			}
+		})
+	}
 }

@@ -83,7 +83,7 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 	err = c.query(ctx, s.sql.look, nil, func(row []sqldriver.Value) error {
 		m.identity, m.raw, marked = text(row[0]), bytesOf(row[1]), row[0] != nil && row[1] != nil
 		m.recorded, m.edition = originOf(text(row[1])), integer(row[2])
-		m.age = min(storekit.Since(integer(row[3])), storekit.Micros(1e6*(v.number("uptime")-1)))
+		m.age = min(storekit.Since(integer(row[3])), v.up())
 		if v.forgetful() != "" {
 			m.here.started = integer(row[4])/1e6 - v.number("uptime")
 		}

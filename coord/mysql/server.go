@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
@@ -59,10 +60,27 @@ func (v *server) identify() {
 	fmt.Sscanf(strings.TrimPrefix(name, "5.5.5-"), "%d.%d", &v.version[0], &v.version[1])
 }
 
+// number returns one of the values. Less than nothing, as the time since a start that lies ahead, is told as a number without a sign.
 func (v *server) number(name string) int64 {
-	n, _ := strconv.ParseInt(v.values[name], 10, 64)
+	n, err := strconv.ParseInt(v.values[name], 10, 64)
+	if err != nil {
+		u, _ := strconv.ParseUint(v.values[name], 10, 64)
+		return int64(u)
+	}
 	return n
 }
+
+// up is for how long the server has been up, rounded down. It is negative if its clock was set back to before it was started.
+func (v *server) up() time.Duration {
+	s := v.number("uptime")
+	if s > 0 {
+		s--
+	}
+	return storekit.Since(min(max(s, -mostUp), mostUp) * 1e6)
+}
+
+// mostUp is for how long a server can have been up, in seconds, whatever it says.
+const mostUp = 1 << 33
 
 func (v *server) isOn(name string) bool {
 	switch strings.ToUpper(v.values[name]) {

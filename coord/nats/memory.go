@@ -22,7 +22,7 @@ import (
 type memory struct {
 	id  string
 	run string        // of the server, when the memory began
-	age time.Duration // how long it has lasted, by the server's clock
+	age time.Duration // how long it has lasted, by the server's clock: negative if that was set back
 
 	made     time.Time     // when its stream was made, by the server's clock: somebody else may make one with our ID
 	last     driverkit.Max // the greatest number of a message that was seen
@@ -162,7 +162,7 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 			continue
 		}
 		m.last.Saw(int64(info.State.Last))
-		m.age = max(0, info.Now.Sub(info.Created))
+		m.age = info.Now.Sub(info.Created)
 		if s.monitor != "" { // it may have been started with an older disk
 			m.age = min(m.age, time.Since(c.up))
 		}

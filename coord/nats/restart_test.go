@@ -1,7 +1,12 @@
 package nats
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"fmt"
+	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -70,4 +75,56 @@ func TestARestart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The stream was made when the server's clock was ahead, and that was put right. By its clock it will be made next year.
+func TestAClockThatWasPutRightKeepsNobody(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t, servers.Shared()).Member(0)
+	year := time.Now().Year()
+	ahead := rewritten(t, m.Addr(), fmt.Appendf(nil, `"created":"%d-`, year), fmt.Appendf(nil, `"created":"%d-`, year+1))
+	c := storecheck.Connected(t, func(ctx context.Context) (*coord.Client, error) {
+		return Connect(ctx, "nats://"+ahead, WithRoot("ahead"), WithTTL(2*time.Second), WithLongestTTL(2*time.Second))
+	})
+	if _, err := mutex.New(c, "a").Lock(within(t, 30*time.Second)); err != nil {
+		t.Errorf("lock: %v", err)
+	}
+}
+
+// rewritten returns the address of a server whose lines have one text in the place of another, which is as long.
+func rewritten(t testing.TB, server string, is, want []byte) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	serve := func(client net.Conn) {
+		defer client.Close()
+		far, err := net.Dial("tcp", server)
+		if err != nil {
+			return
+		}
+		defer far.Close()
+		go func() {
+			_, _ = io.Copy(far, client)
+			far.Close()
+		}()
+		for from := bufio.NewReader(far); ; {
+			line, err := from.ReadBytes('\n')
+			if _, failed := client.Write(bytes.ReplaceAll(line, is, want)); err != nil || failed != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(client)
+		}
+	}()
+	return l.Addr().String()
 }
