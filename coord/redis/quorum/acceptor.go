@@ -40,6 +40,9 @@ func newAcceptor(ctx context.Context, at server.Address) (*acceptor, error) {
 	if err != nil {
 		return nil, pkg.Unopened(at.Name, server.AtOpening(err))
 	}
+	// All that it has voted by a memory is on its disk when that comes back, and what it has voted by others counts in their seats. So
+	// addresses may be exchanged while servers are restarted: otherwise a majority that has forgotten nothing could lose its votes.
+	one.MayComeBack = true
 	a := &acceptor{Server: one, checking: make(chan struct{}, 1)}
 	a.seat.lost = func() {
 		a.Log.Warn("redis/quorum: it has forgotten its votes, and does not vote until it is healed", "address", a.Address)

@@ -102,3 +102,28 @@ func TestTwoDatabasesOfOneServerAreRefused(t *testing.T) {
 		t.Errorf("open: %v", err)
 	}
 }
+
+// Two containers get each other's addresses, and are restarted, and have their own addresses again.
+func TestAServerThatWasRestartedBehindAnotherNameGoesOnVoting(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(3), servers.AppendOnly("always"))
+	all := cluster.Addrs()
+	x, y := faultproxy.Start(t, all[0]), faultproxy.Start(t, all[1])
+	q := openNamed(t, x.Addr(), y.Addr(), all[2])
+	redistest.Put(t, q, "a", "one")
+	exchange := func(first, second string) {
+		x.Lead(first)
+		y.Lead(second)
+		x.Cut()
+		y.Cut()
+		redistest.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
+	}
+	exchange(all[1], all[0])
+	for i := range 2 {
+		cluster.Member(i).Kill()
+		cluster.Member(i).Restart(t)
+	}
+	exchange(all[0], all[1])
+	if it := redistest.Read(t, q, "a"); string(it.Value) != "one" {
+		t.Errorf("there stands %q", it.Value)
+	}
+}

@@ -36,8 +36,9 @@ func (m Memory) IsBeside(other Memory) bool {
 func (m Memory) For() time.Duration { return m.lasts }
 
 // ended are the memories that were found before the one that is found now, each with the run of its server. If one comes back
-// in another run, the server has been started with what was on its disk before it had others. In the same run, the address has
-// led to another server for a while.
+// in another run, the server has been started with what was on its disk before it had others, unless the address has led to another
+// server for a while, and the one that it leads to again was restarted meanwhile: that cannot be told from here. In the same run, the
+// address has led elsewhere.
 type ended struct {
 	looking storekit.Looking // for whoever uses what follows
 	now     Memory
@@ -52,7 +53,7 @@ func (s *Server) Recall(ctx context.Context) (Memory, error) {
 	}
 	defer done()
 	m, err := s.recall(ctx, "")
-	if run, again := s.ended.all[m.id]; err == nil && again && run != m.run && s.ended.now.id != m.id {
+	if run, again := s.ended.all[m.id]; err == nil && again && !s.MayComeBack && run != m.run && s.ended.now.id != m.id {
 		s.Log.Warn("redis: the server has gone back to what it had stored before", "address", s.Address, "memory", m.id)
 		m, err = s.recall(ctx, m.id)
 	}

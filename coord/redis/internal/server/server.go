@@ -28,6 +28,9 @@ type Server struct {
 	Config
 	Address string // without secrets; empty if the client is the caller's
 
+	// MayComeBack is set where a memory that comes back after others is no danger: nobody goes by it for what came in between.
+	MayComeBack bool
+
 	mark     string // the key that says what the database remembers
 	index    string // the key with the keys of all registers
 	channels string // what channels begin with; known after Inspect
