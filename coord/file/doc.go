@@ -66,9 +66,10 @@
 // the directory, so such a lock keeps nobody out.
 //
 // Do not remove anything in it by hand while somebody uses it. If that happens, or the directory is moved, or a backup is
-// put in its place, a process notices at its next swap, or within half a second if it does not swap; if only a part of it is moved or
-// replaced, within half a second. Then its sessions end,
-// and its holds with them (coord.ErrLost). A process that comes to the new directory within that half second may enter
+// put in its place, a process notices at its next swap, or within half a second if it does not swap; if only a directory within it is
+// moved or replaced, within half a second. Then its sessions end,
+// and its holds with them (coord.ErrLost). If old files of registers are put back, whoever holds there notices when he looks next,
+// after some seconds. A process that comes meanwhile may enter
 // beside a holder that has not noticed yet. A copy of a directory is a directory of its own: it has the tokens of the first,
 // but not its holds.
 //

@@ -38,6 +38,9 @@
 //	appendfsync always               a restart forgets nothing; each lock and unlock waits for the disk
 //	no-appendfsync-on-rewrite no
 //
+// To have the file written anew, say BGREWRITEAOF. Do not switch appendonly off and on for that: if no request comes in between,
+// nobody can tell, and a crash before the new file is complete takes the server back to the old one.
+//
 // A cluster is refused because nothing tells whether the cluster as a whole has forgotten something. Do not enable
 // replica-read routing in a proxy. Reads are scripts, so most proxies send them to the master; a read that reaches a replica
 // is refused.

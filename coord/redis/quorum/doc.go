@@ -54,7 +54,8 @@
 // next process that opens them founds the group again, and all sessions end. A group is founded on empty servers only. To change
 // redis.WithLongestTTL, stop all processes and do the same: a server from which a key is taken away has forgotten its votes.
 //
-// A disk that is put back to an earlier state makes a server forget without a sign: empty it before it is started.
+// A disk that is put back to an earlier state makes a server forget without a sign: empty it before it is started. So does a crash
+// just after somebody has switched appendonly off and on at once, before the new file is complete: say BGREWRITEAOF instead.
 //
 // # What an operator sees
 //
