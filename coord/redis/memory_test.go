@@ -1,9 +1,11 @@
 package redis
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +52,54 @@ func remembers(t *testing.T, s *Store, key, text string) {
 		}
 		return err == nil
 	})
+}
+
+// evasive gives no answer, a few times, when a server is asked for its configuration.
+type evasive struct {
+	instead []byte // of an answer; nil: it cuts the connection
+	times   atomic.Int32
+	asked   atomic.Bool
+}
+
+func (e *evasive) Message(_ int, _ faultproxy.Direction, data []byte) int { return len(data) }
+
+func (e *evasive) Judge(_ int, d faultproxy.Direction, message []byte) (v faultproxy.Verdict) {
+	switch {
+	case d == faultproxy.ToServer && bytes.Contains(message, []byte("CONFIG")) && e.times.Add(-1) >= 0:
+		v.Cut = e.instead == nil
+		e.asked.Store(!v.Cut)
+	case d == faultproxy.ToClient && e.asked.Swap(false):
+		v.Instead = e.instead
+	}
+	return v
+}
+
+// After a restart the server is asked whether it has kept what it has answered. That no answer comes does not say no.
+func TestARestartWithoutAnAnswerEndsNoMemory(t *testing.T) {
+	for name, instead := range map[string][]byte{"the connection is lost": nil, "the server is busy": []byte("-BUSY Redis is busy\r\n")} {
+		t.Run(name, func(t *testing.T) {
+			m := servers.Redis(t, servers.AppendOnly("always")).Member(0)
+			e := &evasive{instead: instead}
+			p, err := faultproxy.NewWithTraffic(m.Addr(), e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			s := open1(t, p.Addr())
+			redistest.Put(t, s, "a", "one")
+			before := redistest.Remembered(t, s)
+			m.Kill()
+			e.times.Store(3)
+			m.Restart(t)
+			remembers(t, s, "a", "one")
+			if e.times.Load() >= 3 {
+				t.Error("nobody has asked, so this shows nothing")
+			}
+			if after := redistest.Remembered(t, s); after.ID != before.ID {
+				t.Errorf("%v, and then %v", before, after)
+			}
+		})
+	}
 }
 
 func TestARestartWithoutADiskForgets(t *testing.T) {

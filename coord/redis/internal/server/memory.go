@@ -4,7 +4,11 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
@@ -68,15 +72,19 @@ func (s *Server) Recall(ctx context.Context) (Memory, error) {
 
 // recall is Recall, and ends a memory that is not to be gone on with.
 func (s *Server) recall(ctx context.Context, over string) (Memory, error) {
-	kept := "0"
-	if s.keeps(ctx) {
-		kept = "1"
-	}
-	id := register.NewVersion()
 	up, err := s.conn.get(ctx)
 	if err != nil {
 		return Memory{}, explain(err)
 	}
+	keeps, err := up.keeps(ctx)
+	if err != nil {
+		return Memory{}, err
+	}
+	kept := "0"
+	if keeps {
+		kept = "1"
+	}
+	id := register.NewVersion()
 	// Sent whole, since a server that has the other scripts already would not notice that the user may not send any.
 	reply, err := up.Do(ctx, up.B().Eval().Script(recallScript).Numkeys(2).Key(s.mark, s.index).Arg(hex.EncodeToString(id[:]), kept, over).Build()).ToMessage()
 	if err != nil {
@@ -106,17 +114,22 @@ func (s *Server) recall(ctx context.Context, over string) (Memory, error) {
 	return Memory{name, run, storekit.Since(us)}, err
 }
 
-// keeps reports whether the server has on its disk what it has answered. If we may not ask, it reports false.
-func (s *Server) keeps(ctx context.Context) bool {
-	up, err := s.conn.get(ctx)
-	if err != nil {
-		return false
-	}
+// keeps reports whether the server has on its disk what it has answered. If we may not ask, it reports false. But if it cannot answer
+// now it returns an error: a memory that is kept must not end because a connection to its server was lost, as happens when that restarts.
+func (up *link) keeps(ctx context.Context) (bool, error) {
 	for setting, want := range map[string]string{"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"} {
 		got, err := up.Do(ctx, up.B().ConfigGet().Parameter(setting).Build()).AsStrMap()
+		if answer, ok := rueidis.IsRedisErr(err); ok && !isBusy(answer) {
+			return false, nil
+		}
 		if err != nil || got[setting] != want {
-			return false
+			return false, explain(err)
 		}
 	}
-	return true
+	return true, nil
+}
+
+// isBusy reports whether a server will answer later.
+func isBusy(answer *rueidis.RedisError) bool {
+	return slices.ContainsFunc([]string{"LOADING", "BUSY", "MASTERDOWN"}, func(says string) bool { return strings.HasPrefix(answer.Error(), says) })
 }

@@ -51,7 +51,14 @@ func (s *Server) Inspect(ctx context.Context) error {
 	if err := s.nameChannels(ctx); err != nil {
 		return explain(err)
 	}
-	if !s.keeps(ctx) {
+	up, err := s.conn.get(ctx)
+	if err != nil {
+		return explain(err)
+	}
+	switch keeps, err := up.keeps(ctx); {
+	case err != nil:
+		return err
+	case !keeps:
 		s.Log.Info("redis: a restart of the server may take away what it has answered, or CONFIG GET is not allowed and it cannot be known; " +
 			"then all sessions end and nobody is granted for a TTL")
 	}
