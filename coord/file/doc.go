@@ -51,6 +51,7 @@
 //	registers/17/line,orders,42  what stands in a line; its first line says version, checksum and lengths
 //	notes/session,5f…/4711-3c…   a pipe by which process 4711 is told
 //	kept/session,5f…             the process of a session has locked this file; it says which process that is
+//	kept/~session,5f…            a pipe that is open for as long as the session lasts, also in processes that have inherited it
 //
 // Files are named after lines and sessions, with a comma for each slash and %xx for anything but small letters, digits, "-",
 // "_" and ".". A name that would be longer than 140 bytes ends in a hash. A file whose name begins with a dot or a tilde is

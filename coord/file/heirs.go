@@ -11,14 +11,17 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Descriptors returns the open files by which the kernel knows that the present session of a client lives. A process that
+// Descriptors returns open files by which the kernel knows that the present session of a client lives. A process that
 // inherits them, as an exec.Cmd's ExtraFiles, keeps the session after this process has ended, and with it whatever was held
-// then. The session lasts until that process has ended as well, and all processes that it has passed them on to. The files
-// stay the client's: do not close them.
+// then. The session lasts until that process has ended as well, and all processes that it has passed them on to. They can do nothing
+// else with the files, also if they belong to another user: only this process can end the session while it lives. The files stay the
+// client's: do not close them.
 //
 // The error is coord.ErrInvalid if the client is not one of this package.
 func Descriptors(c *coord.Client) ([]*os.File, error) {
@@ -30,9 +33,10 @@ func Descriptors(c *coord.Client) ([]*os.File, error) {
 	defer s.mu.Unlock()
 	var files []*os.File
 	for k := range s.kept {
-		files = append(files, k.file)
 		if k.pipe != nil {
 			files = append(files, k.pipe)
+		} else {
+			files = append(files, k.file)
 		}
 	}
 	return files, nil
@@ -54,6 +58,7 @@ func Keepers(c *coord.Client, n coord.Node) ([]int, error) {
 		return nil, err
 	}
 	file, err := p.kept.dir.stat(nameOf("session/" + session))
+	pipe, withoutPipe := p.kept.dir.stat(pipeOf(nameOf("session/" + session)))
 	p.leave()
 	if err != nil {
 		return nil, nil // it has just gone
@@ -65,7 +70,7 @@ func Keepers(c *coord.Client, n coord.Node) ([]int, error) {
 	var pids []int
 	for _, fd := range all {
 		pid, err := strconv.Atoi(strings.Split(fd, "/")[2])
-		if err == nil && !slices.Contains(pids, pid) && opens(fd, numberOf(&file)) {
+		if err == nil && !slices.Contains(pids, pid) && (opens(fd, numberOf(&file)) || withoutPipe == nil && opens(fd, numberOf(&pipe)) && writes(fd)) {
 			pids = append(pids, pid)
 		}
 	}
@@ -77,6 +82,12 @@ func Keepers(c *coord.Client, n coord.Node) ([]int, error) {
 func opens(fd string, file fileNumber) bool {
 	number, err := numberAt(fd)
 	return err == nil && number == file
+}
+
+// writes reports whether an entry of /proc stands for a file that is open for writing, as its mode says: who waits has the pipe open as well.
+func writes(fd string) bool {
+	var st unix.Stat_t
+	return again(func() error { return unix.Lstat(fd, &st) }) == nil && st.Mode&0o200 != 0
 }
 
 func storeOf(c *coord.Client) (*Store, error) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,11 +18,14 @@ import (
 )
 
 // A process that keeps a key has an exclusive flock on its file. The kernel takes the flock back when the process ends,
-// however it ends, and a child process that is started with os/exec does not inherit it. Only the flock counts.
+// however it ends, and a child process that is started with os/exec does not inherit it.
 //
-// A wait in flock could not be called off. So a process that keeps a key also has a named pipe beside the file open for
-// writing, and waiters read from it: the read ends at the same moment. That is only a hint to look; waiters also look now
-// and then without it.
+// It also has a named pipe beside the file open for writing. A process that is to keep the key after it inherits that, and not
+// the file: whoever has the file could unlock it, and it may be less trusted than who has started it. So a key is kept as long as its
+// file is locked, and after that as long as somebody has its pipe open for writing.
+//
+// A wait in flock could not be called off, so waiters read from the pipe: the read ends when nobody keeps the key any more. That is only
+// a hint to look; waiters also look now and then without it.
 //
 // A process that only looks takes a shared flock for a moment. A file is removed only by a process that has locked it
 // exclusively, while it has its name: the one that kept the key, or one that tidies up and has locked the directory as well.
@@ -108,7 +112,15 @@ func (p *place) lockKept(ctx context.Context, name string) (*os.File, error) {
 		f := os.NewFile(uintptr(fd), filepath.Join(p.path, path))
 		err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil && p.names(name, f) {
-			return f, nil
+			inherited, err := p.inherited(name)
+			if err == nil && !inherited {
+				return f, nil
+			}
+			f.Close()
+			if err == nil {
+				err = fmt.Errorf("file: %s is kept: %w", path, register.ErrConflict)
+			}
+			return nil, err
 		}
 		if err == unix.EWOULDBLOCK { // somebody keeps it, or only looks
 			err = flock(f, unix.LOCK_SH|unix.LOCK_NB)
@@ -228,7 +240,7 @@ func ends(ctx context.Context, pipe *os.File) bool {
 	}
 	defer context.AfterFunc(ctx, func() { _ = pipe.SetReadDeadline(time.Unix(1, 0)) })()
 	_, err := pipe.Read(make([]byte, 1))
-	return !errors.Is(err, os.ErrDeadlineExceeded)
+	return err == io.EOF // what somebody may write into it says nothing
 }
 
 func (p *place) isKept(name string) (bool, error) {
@@ -244,6 +256,10 @@ func (p *place) isKept(name string) (bool, error) {
 	switch err := flock(f, unix.LOCK_SH|unix.LOCK_NB); err {
 	case nil:
 		_ = flock(f, unix.LOCK_UN)
+		inherited, err := p.inherited(name)
+		if err != nil || inherited {
+			return inherited, err
+		}
 		p.tidy(name, f)
 		return false, nil
 	case unix.EWOULDBLOCK:
@@ -251,6 +267,31 @@ func (p *place) isKept(name string) (bool, error) {
 	default:
 		return false, trouble("lock "+filepath.Join(keptDir, name), err)
 	}
+}
+
+// inherited reports whether a key whose file is not locked is kept by somebody who has inherited its pipe.
+func (p *place) inherited(name string) (bool, error) {
+	fd, err := p.kept.dir.pipe(pipeOf(name), unix.O_RDONLY)
+	if err == unix.ENOENT || err == errNotOurs {
+		return false, nil
+	}
+	if err != nil {
+		return false, trouble("open "+filepath.Join(keptDir, pipeOf(name)), err)
+	}
+	defer unix.Close(fd)
+	b := buffers.Get().(*[]byte)
+	defer buffers.Put(b)
+	for range 100 {
+		switch n, err := unix.Read(fd, *b); {
+		case err == unix.EAGAIN:
+			return true, nil
+		case err == nil && n == 0: // nobody has it open for writing
+			return false, nil
+		case err != nil && err != unix.EINTR:
+			return false, trouble("read "+filepath.Join(keptDir, pipeOf(name)), err)
+		}
+	}
+	return true, nil // it has more in it than a pipe holds, so somebody writes
 }
 
 // tidy removes the file of a key that nobody keeps, unless somebody is just about to keep it.

@@ -236,7 +236,7 @@ func (p *place) alone() bool {
 		f := os.NewFile(uintptr(fd), name)
 		free := flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil
 		f.Close()
-		if !free {
+		if inherited, err := p.inherited(name); !free || inherited || err != nil {
 			return false
 		}
 	}

@@ -97,7 +97,7 @@ end`, ``, testsForgetfulRedis("TestAListingWithoutTheIndexIsAForgetting")),
 	one("file: what another boot has left is cleared beside those who use it",
 		"coord/file/layout.go", `case !p.alone():`, `case !p.alone() && false:`, testsForgetful("file", "TestAnotherBootIDClearsNothingThatIsInUse")),
 	one("file: an heir counts as nobody",
-		"coord/file/layout.go", `		if !free {`, `		if !free && false {`, testsForgetful("file", "TestAnotherBootIDClearsNothingBesideAnHeir")),
+		"coord/file/layout.go", `!free || inherited || err != nil {`, `(!free || inherited || err != nil) && false {`, testsForgetful("file", "TestAnotherBootIDClearsNothingBesideAnHeir")),
 }
 
 // testsForgetfulQuorum is a test of coord/redis/quorum.

@@ -143,6 +143,10 @@ var stores = []Bug{
 		"coord/file/dir.go", `&& (!a.there || a.group == 7)`, `&& (!a.there || a.there)`, testsOf("coord/file", "TestTheGroupMayWriteOnlyIfTheAccessControlListSaysSo")),
 	one("files: who may only read by an access control list keeps all out",
 		"coord/file/dir.go", `&& !o.group || o.acl.looks`, `&& !o.group`, testsOf("coord/file", "TestWhoMayOnlyReadByAnAccessControlListKeepsNobodyOut")),
+	one("files: an heir has the file by which a session is kept, and may unlock it",
+		"coord/file/heirs.go", `files = append(files, k.pipe)`, `files = append(files, k.pipe, k.file)`, testsOf("coord/file", "TestAnHeirLetsNobodyIn")),
+	one("files: a session ends with its process, whoever has inherited it",
+		"coord/file/keep.go", `if err != nil || inherited {`, `if err != nil {`, testsOf("coord/file", "TestAHoldLastsUntilTheLastHeirIsGone")),
 	one("stores: what a client requires is asked of nobody if Open is told",
 		"coord/register/storekit/settings.go", `case way != ToConnect && len(s.Client) > 0:`, `case false:`, testsOf("coord/file", "TestOptions")),
 }
