@@ -125,14 +125,33 @@ func (a *asker) ask(ctx context.Context, c *coord.Client, to *backend.Service) e
 		}
 		return refused(err)
 	}
-	for _, n := range have {
+	told := make(chan error, 1)
+	go func(all []coord.Node) { told <- tell(all) }(slices.Clone(have)) // who does not read it keeps nobody waiting who stands behind us
+	err = a.await(inLine, c, have, leave, ended)
+	leave()
+	select {
+	case unwritten := <-told:
+		return cmp.Or(err, unwritten)
+	case <-ctx.Done():
+		return cmp.Or(err, ctx.Err())
+	}
+}
+
+// tell says who was asked.
+func tell(asked []coord.Node) error {
+	for _, n := range asked {
 		if _, err := fmt.Println("asked: " + standing(n)); err != nil {
 			return unwritten(err)
 		}
 	}
+	return nil
+}
+
+// await stands in the line until those who were asked have let go, or it is time to leave.
+func (a *asker) await(inLine context.Context, c *coord.Client, have []coord.Node, leave func(), ended <-chan error) error {
 	limited, stop := context.WithTimeout(inLine, cmp.Or(a.wait.Duration, heardFor))
 	defer stop()
-	have, err = a.untilGone(limited, c, have)
+	have, err := a.untilGone(limited, c, have)
 	if err != nil {
 		return refused(err)
 	}

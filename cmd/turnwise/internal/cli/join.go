@@ -119,7 +119,7 @@ func (m *membership) once(ctx context.Context, c *coord.Client) error {
 	}
 	defer h.Release()
 	if !m.quiet {
-		_, _ = fmt.Println(h.Token()) // nobody may listen any more, and it is a member all the same
+		_, _ = fmt.Fprintln(people.Out, h.Token()) // nobody may listen any more, and it is a member all the same
 	}
 	member, cancel := h.With(ctx)
 	defer cancel()

@@ -20,6 +20,7 @@ func Main(args []string) int {
 	root := rootCommand()
 	root.SetArgs(args[1:])
 	c, err := root.ExecuteC()
+	people.Out.Flush(unheardFor)
 	people.Err.Flush(unheardFor)
 	if err == nil {
 		return 0

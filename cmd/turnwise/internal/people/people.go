@@ -1,4 +1,4 @@
-// Package people speaks to people, on standard error, and waits for nobody who does not listen: a pipe may be full from which nobody
+// Package people speaks to people, on standard error or output, and waits for nobody who does not listen: a pipe may be full from which nobody
 // reads any more, and a terminal stopped by Ctrl-S. Whoever has a line must give it back all the same.
 package people
 
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Err is standard error.
-var Err = To(os.Stderr)
+// Err is standard error, and Out standard output.
+var Err, Out = To(os.Stderr), To(os.Stdout)
 
 const (
 	patience = 200 * time.Millisecond // how long a writer waits for those who read
