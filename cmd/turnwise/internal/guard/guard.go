@@ -94,7 +94,7 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 	theirs.Close() // so that the socket ends when the guardian does
 	if err != nil {
 		ours.Close()
-		return nil, fmt.Errorf("start the guardian: %w", err)
+		return nil, fmt.Errorf("start the guardian: %v", err) // it says nothing of the command
 	}
 	r := &Remote{guardian: p, conn: ours, cgroup: c.Cgroup, before: before, events: make(chan run.Event, 64), gone: make(chan struct{})}
 	r.last = time.AfterFunc(time.Hour, func() {
@@ -255,13 +255,20 @@ func (r *Remote) Signal(s os.Signal)      { r.tell(order{Signal: int(s.(syscall.
 func (r *Remote) Tell(s os.Signal)        { r.tell(order{Tell: int(s.(syscall.Signal))}) }
 func (r *Remote) End(grace time.Duration) { r.tell(order{End: &grace}) }
 
+// startsWithin is how long a guardian may take to begin. A limit of the command's ends the wait before that.
+const startsWithin = 30 * time.Second
+
 // tell sends an order, without waiting for a guardian that is stopped.
 func (r *Remote) tell(o order) {
 	text, err := json.Marshal(o)
 	if err != nil {
 		panic(err)
 	}
-	_ = r.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	patience := time.Second
+	if o.Start != nil { // it may be longer than the socket has room for, and on a busy machine a guardian begins late
+		patience = startsWithin
+	}
+	_ = r.conn.SetWriteDeadline(time.Now().Add(patience))
 	if _, err := r.conn.Write(append(text, '\n')); errors.Is(err, os.ErrDeadlineExceeded) {
 		r.dismiss() // it does not listen, so it does not guard; and after half an order it would understand nothing
 	}

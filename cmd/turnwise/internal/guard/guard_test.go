@@ -22,12 +22,17 @@ import (
 // stops, if set, is the signal that the guardian sends itself when it has started the command, before it reports that.
 const stops = "TURNWISE_TEST_GUARDIAN_STOPS"
 
+// begins, if set, is how long it takes until the guardian does anything, as on a busy machine.
+const begins = "TURNWISE_TEST_GUARDIAN_BEGINS"
+
 // TestMain is the guardian where Start starts this program as one.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) < 2 || os.Args[1] != Name:
 		os.Exit(m.Run())
 	case os.Getenv(stops) == "":
+		late, _ := time.ParseDuration(os.Getenv(begins))
+		time.Sleep(late)
 		os.Exit(Main())
 	}
 	run.KeepThread()
@@ -112,6 +117,16 @@ func outcome(t *testing.T) (what []run.What) {
 func TestAGuardianThatIsStoppedAtOnceIsNotReliedOn(t *testing.T) {
 	t.Setenv(stops, strconv.Itoa(int(syscall.SIGSTOP)))
 	assert.Equal(t, []run.What{run.Endangered, run.Exited, run.Gone}, outcome(t))
+}
+
+// What a command is given may be more than the socket has room for.
+func TestAGuardianThatBeginsLateStillStartsALongCommand(t *testing.T) {
+	t.Setenv(begins, "2s")
+	long := strings.Repeat("x", 100_000)
+	r, err := Start(run.Command{Path: "/bin/sh", Args: []string{"sh", "-c", "exit 0", long, long, long, long, long}, Env: os.Environ()},
+		"a test", once(run.Limit{}))
+	require.NoError(t, err)
+	assert.Equal(t, []run.What{run.Started, run.Exited, run.Gone}, told(t, r))
 }
 
 // If it is killed then, the command may have begun, and is not said to be one that cannot be run.
