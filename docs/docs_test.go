@@ -45,7 +45,7 @@ func TestEveryPlantedBugIsListed(t *testing.T) {
 // Each line of the tables in security.md names the tests that show it.
 func TestEveryRightHasItsTest(t *testing.T) {
 	tests := testsIn(t,
-		"../coord/zk", "../coord/etcd", "../coord/register", "../coord/file", "../coord/redis", "../coord/redis/quorum", "../coord/postgres", "../coord/mysql", "../coord/nats", "../backend", "../sharedfile", "../cmd/turnwise", "../cmd/turnwise/internal/run", "../cmd/turnwise/internal/cli", "../coord/zk/internal/wire", "../coord/memcached", "../coord/kube", "../coord/driver/driverkit", "../verify/integration/fences",
+		"../coord/zk", "../coord/etcd", "../coord/register", "../coord/file", "../coord/redis", "../coord/redis/quorum", "../coord/postgres", "../coord/mysql", "../coord/nats", "../backend", "../sharedfile", "../cmd/turnwise", "../cmd/turnwise/internal/run", "../cmd/turnwise/internal/cli", "../cmd/turnwise/internal/serve", "../coord/zk/internal/wire", "../coord/memcached", "../coord/kube", "../coord/driver/driverkit", "../verify/integration/fences",
 	)
 	lines := 0
 	for line := range strings.Lines(read(t, "security.md")) {

@@ -25,6 +25,7 @@ var files embed.FS
 
 const (
 	mostBrowsers = 1000
+	mostAtOnce   = 2000                   // connections; who comes then waits until another one ends
 	writeFor     = 10 * time.Second       // how long a slow reader has to take what is written
 	answerFor    = 9 * time.Second        // how long an answer to a program may take; scrapers mostly wait for ten seconds
 	endFor       = 500 * time.Millisecond // how long answers under way have when the page ends
@@ -65,7 +66,7 @@ func (p *Page) Serve(ctx context.Context, l net.Listener) error {
 	}
 	go p.survey.Run(ctx)
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
+	go func() { failed <- server.Serve(atMost(mostAtOnce, l)) }()
 	select {
 	case err := <-failed:
 		return err
@@ -140,10 +141,15 @@ func (p *Page) careful(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerFor + writeFor))
+		if r.ContentLength != 0 { // nobody reads it, and who never sends it would have the connection for ever
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+		}
 		switch {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
 			refuse(w, http.StatusMethodNotAllowed, "this page only reads: use GET")
+		case r.ContentLength != 0:
+			refuse(w, http.StatusBadRequest, "this page only reads: send nothing with a GET")
 		case p.secret == nil && !thisMachine(r.Host):
 			// Somebody else's name may point here, and their page would then pass for ours. But such a page would not have a token.
 			refuse(w, http.StatusForbidden, "this page is called 127.0.0.1 or localhost; others need turnwise serve --token-file")

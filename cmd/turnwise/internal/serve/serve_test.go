@@ -395,6 +395,59 @@ func TestWhoNeverReadsAnAnswerIsLeft(t *testing.T) {
 	}
 }
 
+// Who announces something to read and never sends it has the connection no longer than others.
+func TestWhoSendsNothingOfWhatHeAnnouncedIsLeft(t *testing.T) {
+	s := serve(t, "")
+	for _, announced := range []string{"Content-Length: 1000", "Transfer-Encoding: chunked"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = conn.Write([]byte("GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + announced + "\r\n\r\n"))
+		require.NoError(t, err)
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+		said, err := io.ReadAll(conn)
+		require.NoError(t, err, "%s: the connection is kept", announced)
+		assert.Contains(t, string(said), "400 Bad Request")
+	}
+}
+
+func TestThereIsAnEndToConnections(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l := atMost(2, plain)
+	accepted := make(chan net.Conn)
+	go func() {
+		defer close(accepted)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- c
+		}
+	}()
+	for range 4 {
+		c, err := net.Dial("tcp", plain.Addr().String())
+		require.NoError(t, err)
+		defer c.Close()
+	}
+	first, second := <-accepted, <-accepted
+	select {
+	case <-accepted:
+		t.Fatal("a third one has a place")
+	case <-time.After(100 * time.Millisecond):
+	}
+	first.Close()
+	first.Close()
+	third := <-accepted
+	require.NoError(t, l.Close())
+	_, more := <-accepted
+	assert.False(t, more, "it has two places again")
+	second.Close()
+	third.Close()
+}
+
 func TestItEndsAtOnce(t *testing.T) {
 	s := serve(t, "")
 	var readers []*reader
