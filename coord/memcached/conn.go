@@ -16,7 +16,7 @@ func newPool(size int, network, address string) *storekit.Pool[*conn] {
 		if err != nil {
 			return nil, err
 		}
-		return &conn{nc: nc, r: bufio.NewReaderSize(nc, 16<<10), w: bufio.NewWriterSize(nc, 16<<10), used: time.Now()}, nil
+		return &conn{nc: nc, r: bufio.NewReaderSize(nc, 16<<10), w: bufio.NewWriterSize(nc, 16<<10)}, nil
 	})
 }
 

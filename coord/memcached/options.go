@@ -32,7 +32,7 @@ const (
 func WithRoot(root string) Option { return func(c *config) { c.root = root } }
 
 // WithConnections sets how many connections a store may have. The default is 4. A connection is used for the time of one
-// request; waiting in a line uses none. While all are in use, there is one more to renew the session.
+// request; waiting in a line uses none. There is one more on which the session is renewed.
 func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(n, 1), 1000) } }
 
 // WithEvictions accepts a server that was started without -M. When that is full it throws a line away without a word, and

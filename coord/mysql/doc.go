@@ -68,7 +68,7 @@
 //   - binlog_format ROW or MIXED, if there is a binary log: what runs under READ COMMITTED cannot be logged as statements.
 //   - innodb_page_size of 16k, the default, or more: keys are up to 1,100 bytes.
 //   - max_allowed_packet: a value is at most half of it. The default of 16 MB is far more than a line of 10,000 needs.
-//   - 4 connections for a process, and at times one more (see [WithConnections]). A waiter uses none.
+//   - 4 connections for a process, and one on which its session is renewed (see [WithConnections]). A waiter uses none.
 //
 // Whoever may write to the table may take any lock. A view in its place, another engine than InnoDB, and triggers are refused:
 // these only if the user has the right TRIGGER, without which the server shows none.

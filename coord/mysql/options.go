@@ -32,7 +32,7 @@ const (
 func WithTable(name string) Option { return func(c *config) { c.tableName = name } }
 
 // WithConnections sets how many connections a store may have. The default is 4. A connection is used for the time of one
-// request; waiting in a line uses none. While all are in use, there is one more to renew the session.
+// request; waiting in a line uses none. There is one more on which the session is renewed.
 func WithConnections(n int) Option { return func(c *config) { c.conns = min(max(n, 1), 1000) } }
 
 // WithCleartextPassword lets a password go to another machine over connections that are not encrypted, to a server whose

@@ -96,7 +96,13 @@ func (s *Store) fillPool(ctx context.Context, cfg *pgxpool.Config) (err error) {
 		}
 		s.Log.Info("postgres: there is a pooler in front of the server: each request is a transaction of its own")
 	}
-	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), cfg); err != nil { // it has dialled nobody yet
+	one := cfg.Copy()
+	one.MaxConns = 1
+	ctx = context.WithoutCancel(ctx)
+	if s.pool, err = pgxpool.NewWithConfig(ctx, cfg); err == nil { // it has dialled nobody yet
+		s.aside, err = pgxpool.NewWithConfig(ctx, one)
+	}
+	if err != nil {
 		err = fmt.Errorf("%w: %w", coord.ErrInvalid, err)
 	}
 	return err

@@ -43,8 +43,8 @@ func WithTable(name string) Option { return func(c *config) { c.tableName = name
 func WithOwner(role string) Option { return func(c *config) { c.owner = role } }
 
 // WithConnections sets how many connections a store may have besides the one that it listens on. The default is 4. A
-// connection is used for the time of one request; waiting in a line uses none. While all are in use, there is one more to renew
-// the session.
+// connection is used for the time of one request; waiting in a line uses none. There is one more on which the
+// session is renewed.
 func WithConnections(n int) Option { return func(c *config) { c.conns = int32(min(max(n, 1), 1000)) } }
 
 // WithListenURL sets where to listen for notes, if that is not where the requests go. Name the primary itself if the

@@ -20,6 +20,7 @@ type Store struct {
 	sql   statements
 
 	pool     *pgxpool.Pool
+	aside    *pgxpool.Pool     // of one connection, on which sessions are renewed: see storekit.NewPool
 	slots    *storekit.Slots   // of the pool, which has one connection more
 	pooler   bool              // something between us and the server hands our statements to any connection it has
 	plain    pgx.QueryExecMode // for statements that are rare, and before we know whether there is a pooler
@@ -45,8 +46,10 @@ func (s *Store) Close() error {
 	if s.listener != nil {
 		s.listener.close()
 	}
-	if s.pool != nil {
-		s.pool.Close()
+	for _, p := range []*pgxpool.Pool{s.pool, s.aside} {
+		if p != nil {
+			p.Close()
+		}
 	}
 	return nil
 }
@@ -61,12 +64,12 @@ func (s *Store) with(ctx context.Context, do func(c *pgx.Conn, known *memory) er
 	if err != nil {
 		return err
 	}
-	free, err := s.slots.Take(ctx)
+	free, renews, err := s.slots.Take(ctx)
 	if err != nil {
 		return err
 	}
 	defer free()
-	pc, err := s.pool.Acquire(ctx)
+	pc, err := s.acquire(ctx, renews)
 	if err != nil {
 		return err
 	}
@@ -88,6 +91,18 @@ func (s *Store) with(ctx context.Context, do func(c *pgx.Conn, known *memory) er
 		err = &cut{err}
 	}
 	return err
+}
+
+// acquire returns a connection. That for renewals is made when it is needed first; if it is not to be had soon, one of the others will do.
+func (s *Store) acquire(ctx context.Context, renews bool) (*pgxpool.Conn, error) {
+	if renews {
+		within, cancel := storekit.HalfOf(ctx)
+		defer cancel()
+		if pc, err := s.aside.Acquire(within); err == nil {
+			return pc, nil
+		}
+	}
+	return s.pool.Acquire(ctx)
 }
 
 // query repeats what changes nothing, if others were in its way or it was sent on a connection that had been cut.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // Conn is a connection of a Pool.
@@ -27,73 +28,118 @@ type Pool[C Conn] struct {
 
 	mu     sync.Mutex
 	idle   []C
+	spare  []C // idle, and for renewals: one at most
 	closed bool
 }
 
-// NewPool returns a pool of at most size connections, and one more as long as all of them are in use when a session is renewed.
+// NewPool returns a pool of at most size connections, and one more on which sessions are renewed. Nothing else is sent there: who
+// gives up breaks the connection that he has, and a server that others have filled gives nobody another.
 func NewPool[C Conn](size int, dial func(context.Context) (C, error)) *Pool[C] {
 	return &Pool[C]{dial: dial, slots: NewSlots(size)}
 }
 
 // Do calls do with a connection that nobody else uses meanwhile. If that breaks the connection, all that are idle are
-// dropped: a server that has gone, or does not answer, takes them along.
+// dropped: a server that has gone, or does not answer, takes them along. Only a renewal finds out what has become of its own.
 func (p *Pool[C]) Do(ctx context.Context, do func(C) error) error {
-	free, err := p.slots.Take(ctx)
+	free, renews, err := p.slots.Take(ctx)
 	if err != nil {
 		return err
 	}
 	defer free()
-	c, err := p.choose(ctx)
+	from := &p.idle
+	var c C
+	if renews {
+		c, from, err = p.chooseSpare(ctx)
+	} else {
+		c, err = p.choose(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	defer p.put(c)
+	defer p.put(c, from)
 	err = do(c)
 	if err != nil && !c.Usable() && !errors.Is(ctx.Err(), context.Canceled) {
-		p.Drop()
+		p.drop(&p.idle)
 	}
 	return err
 }
 
+// chooseSpare returns the connection for renewals. If there is none and none is to be had soon, it returns one of the others. It says
+// where the connection belongs.
+func (p *Pool[C]) chooseSpare(ctx context.Context) (c C, from *[]C, err error) {
+	c, found, err := p.alive(ctx, &p.spare)
+	if found || err != nil {
+		return c, &p.spare, err
+	}
+	dialling, cancel := HalfOf(ctx)
+	defer cancel()
+	if c, err = p.dial(dialling); err == nil {
+		if c.Alive(dialling) {
+			return c, &p.spare, nil
+		}
+		c.HangUp()
+		err = errHungUp // one that is full may say so only when it is asked something
+	}
+	c, found, e := p.alive(ctx, &p.idle)
+	if found || e != nil {
+		err = e
+	}
+	return c, &p.idle, err
+}
+
+var errHungUp = errors.New("the server takes the connection and does not answer")
+
+// HalfOf returns a context for what may take half of the time that there is.
+func HalfOf(ctx context.Context) (context.Context, context.CancelFunc) {
+	if end, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(end)/2)
+	}
+	return context.WithCancel(ctx)
+}
+
 // choose returns an idle connection that is alive, or a new one.
-func (p *Pool[C]) choose(ctx context.Context) (c C, err error) {
+func (p *Pool[C]) choose(ctx context.Context) (C, error) {
+	c, found, err := p.alive(ctx, &p.idle)
+	if found || err != nil {
+		return c, err
+	}
+	return p.dial(ctx)
+}
+
+// alive takes out a connection that is alive, if there is one.
+func (p *Pool[C]) alive(ctx context.Context, from *[]C) (c C, found bool, err error) {
 	for {
-		c, found, err := p.pop()
-		switch {
-		case err != nil:
-			return c, err
-		case !found:
-			return p.dial(ctx)
-		case c.Alive(ctx):
-			return c, nil
+		c, found, err := p.pop(from)
+		if err != nil || !found || c.Alive(ctx) {
+			return c, found, err
 		}
 		c.HangUp()
 		if ctx.Err() != nil {
-			p.Drop() // the others do not answer either
-			return c, ctx.Err()
+			p.drop(from) // the others do not answer either
+			return c, false, ctx.Err()
 		}
 	}
 }
 
-func (p *Pool[C]) pop() (c C, found bool, err error) {
+func (p *Pool[C]) pop(from *[]C) (c C, found bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return c, false, ErrClosed
 	}
-	n := len(p.idle)
+	n := len(*from)
 	if n == 0 {
 		return c, false, nil
 	}
-	c, p.idle = p.idle[n-1], p.idle[:n-1]
+	c, *from = (*from)[n-1], (*from)[:n-1]
 	return c, true, nil
 }
 
-func (p *Pool[C]) put(c C) {
+func (p *Pool[C]) put(c C, into *[]C) {
 	p.mu.Lock()
 	keep := !p.closed && c.Usable()
 	if keep {
-		p.idle = append(p.idle, c)
+		*into = append(*into, c)
 	}
 	p.mu.Unlock()
 	if !keep {
@@ -118,11 +164,16 @@ func With[C Conn, M Found](ctx context.Context, p *Pool[C], k *Known[M], recogni
 
 // Drop closes the connections that nobody uses: something has happened that concerns them all.
 func (p *Pool[C]) Drop() {
+	p.drop(&p.idle)
+	p.drop(&p.spare)
+}
+
+func (p *Pool[C]) drop(these *[]C) {
 	p.mu.Lock()
-	idle := p.idle
-	p.idle = nil
+	all := *these
+	*these = nil
 	p.mu.Unlock()
-	for _, c := range idle {
+	for _, c := range all {
 		c.HangUp()
 	}
 }

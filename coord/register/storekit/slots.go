@@ -14,24 +14,27 @@ type Slots struct{ usual, renewals chan struct{} }
 // NewSlots returns slots for that many requests, and for one renewal.
 func NewSlots(n int) *Slots { return &Slots{make(chan struct{}, n), make(chan struct{}, 1)} }
 
-// Take waits for a slot, until ctx ends. The caller calls free once, when the request is over.
-func (s *Slots) Take(ctx context.Context) (free func(), err error) {
+// Take waits for a slot, until ctx ends. It says whether the slot is the one for renewals: a second one at the same time has any. The
+// caller calls free once, when the request is over.
+func (s *Slots) Take(ctx context.Context) (free func(), renews bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	slots := s.usual
+	var renewals chan struct{} // nil: none for others
 	if register.IsRenewal(ctx) {
+		renewals = s.renewals
 		select {
-		case slots <- struct{}{}:
-			return func() { <-slots }, nil
+		case renewals <- struct{}{}:
+			return func() { <-renewals }, true, nil
 		default:
-			slots = s.renewals
 		}
 	}
 	select {
-	case slots <- struct{}{}:
-		return func() { <-slots }, nil
+	case renewals <- struct{}{}:
+		return func() { <-renewals }, true, nil
+	case s.usual <- struct{}{}:
+		return func() { <-s.usual }, false, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, false, ctx.Err()
 	}
 }

@@ -260,7 +260,8 @@ func TestTheRenewalOfASessionWaitsForNothingElse(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 		defer cancel()
-		return s.Take(ctx)
+		free, _, err = s.Take(ctx)
+		return free, err
 	}
 	other, renewal := t.Context(), register.ForRenewal(t.Context())
 	for range 2 {
@@ -280,6 +281,56 @@ func TestTheRenewalOfASessionWaitsForNothingElse(t *testing.T) {
 			t.Errorf("a second renewal beside that: %v", err)
 		}
 		free()
+	}
+}
+
+// A caller who gives up breaks a connection, and the idle ones go with it. If nobody is given another, renewals go on.
+func TestWhoGivesUpBreaksNoConnectionForRenewals(t *testing.T) {
+	var all []*wire
+	var full error
+	silent := false
+	p := NewPool(2, func(context.Context) (*wire, error) {
+		if full != nil {
+			return nil, full
+		}
+		all = append(all, &wire{dead: silent})
+		return all[len(all)-1], nil
+	})
+	other, renewal := t.Context(), register.ForRenewal(t.Context())
+	use := func(ctx context.Context, breaks error) (used *wire, err error) {
+		err = p.Do(ctx, func(w *wire) error { used, w.broken = w, breaks != nil; return breaks })
+		return used, err
+	}
+	first, _ := use(other, nil)
+	silent = true
+	for _, full = range []error{errors.New("no more"), nil} { // it may say so only when it is asked something
+		if w, err := use(renewal, nil); err != nil || w != first {
+			t.Errorf("nobody gets a connection, and the one that there is does not do for a renewal: %v", err)
+		}
+	}
+	silent = false
+	spare, _ := use(renewal, nil)
+	if again, _ := use(renewal, nil); spare == first || again != spare {
+		t.Errorf("renewals have no connection of their own")
+	}
+	full = errors.New("no more")
+	gone := errors.New("the caller has gone")
+	if w, err := use(other, gone); w != first || !errors.Is(err, gone) {
+		t.Errorf("what others ask for is sent where sessions are renewed: %v", err)
+	}
+	if _, err := use(other, nil); !errors.Is(err, full) {
+		t.Errorf("the next one: %v", err)
+	}
+	if w, err := use(renewal, nil); err != nil || w != spare {
+		t.Errorf("a renewal: %v", err)
+	}
+	spare.dead, full = true, nil
+	if w, err := use(renewal, nil); err != nil || w == spare || !spare.closed {
+		t.Errorf("a renewal after the server has hung up: %v", err)
+	}
+	p.Drop()
+	if last := all[len(all)-1]; !last.closed {
+		t.Error("what concerns them all leaves that of renewals open")
 	}
 }
 

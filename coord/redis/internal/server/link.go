@@ -78,6 +78,15 @@ func (c *connection) get(ctx context.Context) (*link, error) {
 	return nil, errLost
 }
 
+// comes reports whether there is a connection, or one can be made in half of the time that ctx leaves. A server that others have
+// filled gives nobody another.
+func (c *connection) comes(ctx context.Context) bool {
+	ctx, cancel := storekit.HalfOf(ctx)
+	defer cancel()
+	_, err := c.get(ctx)
+	return err == nil
+}
+
 // dialTimeout bounds an attempt to connect, and a subscription. No caller's ctx does: others wait for the same.
 const dialTimeout = 5 * time.Second
 

@@ -68,7 +68,7 @@ func (s *Server) Do(ctx context.Context, what *Script, key, first string, more .
 
 // way is the connection for a request.
 func (s *Server) way(ctx context.Context) *connection {
-	if register.IsRenewal(ctx) {
+	if register.IsRenewal(ctx) && s.aside.comes(ctx) {
 		return s.aside
 	}
 	return s.conn
