@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -286,6 +288,48 @@ func TestAStrangerWhoMayMakeAStreamOfHisOwn(t *testing.T) {
 	n.mayNot(t, subject, "")
 	makes("HIS", fmt.Sprintf(`"subjects":["his"],"republish":{"src":"his","dest":%q}`, subject))
 	storecheck.LineTaken(t, n.a, n.b, func() { n.asks(t, "his", strings.Repeat("\x00", 8)) })
+}
+
+// Who makes a consumer of our stream sees what it has. Where one of another stream is to deliver, the server asks him for no right. But it
+// delivers only where somebody listens to that very subject, and nobody does to a line's.
+func TestAStrangerWhoMayMakeConsumers(t *testing.T) {
+	n := neighbour(t, []string{"$JS.API.STREAM.CREATE.HIS", "$JS.API.CONSUMER.CREATE.>", "his"}, nil)
+	n.asks(t, "$JS.API.STREAM.CREATE.HIS", `{"name":"HIS","storage":"memory","subjects":["his"]}`) // an operator may have made it
+	storecheck.ShutsOut(t, n.a, n.b, "orders")
+	makes := func(stream, name, more string) {
+		t.Helper()
+		config := fmt.Sprintf(`{"stream_name":%q,"config":{"name":%q,"ack_policy":"none"%s}}`, stream, name, more)
+		if says := n.asks(t, "$JS.API.CONSUMER.CREATE."+stream+"."+name, config); strings.Contains(says, `"error"`) {
+			t.Fatal(says)
+		}
+	}
+	seen, err := n.stranger.SubscribeSync(strangersInbox + ".seen")
+	if err != nil {
+		t.Fatal(err)
+	}
+	makes("turnwise", "c", fmt.Sprintf(`,"deliver_subject":%q`, strangersInbox+".seen"))
+	if _, err := seen.NextMsg(10 * time.Second); err != nil {
+		t.Errorf("he sees nothing of ours: %v", err)
+	}
+	subject := n.subject(t, "orders")
+	n.mayNot(t, subject, "")
+	makes("HIS", "push", fmt.Sprintf(`,"deliver_subject":%q`, subject))
+	n.asks(t, "his", "nonsense")
+	storecheck.ShutsOut(t, n.a, n.b, "orders")
+}
+
+// Who may publish to a line is answered, where he wants.
+func TestAStrangerWhoMayPublishToOneLineSpoilsOthers(t *testing.T) {
+	n := neighbour(t, []string{"turnwise.r.*.*." + base64.RawURLEncoding.EncodeToString([]byte("line/his"))}, nil)
+	other := n.subject(t, "orders")
+	n.mayNot(t, other, "")
+	if err := n.stranger.PublishRequest(n.subject(t, "his"), other, []byte("nonsense")); err != nil {
+		t.Fatal(err)
+	}
+	storecheck.Eventually(t, "another line is spoilt", func() bool {
+		_, err := mutex.New(n.a, "orders").TryLock(within(t, 10*time.Second))
+		return errors.Is(err, coord.ErrDenied)
+	})
 }
 
 // Nor does it ask whether he may publish where a snapshot goes.

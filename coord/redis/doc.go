@@ -67,7 +67,8 @@
 //	ACL SETUSER turnwise on >secret ~turnwise* resetchannels &turnwise* +ping +info +client|info +config|get +subscribe
 //	    +unsubscribe +publish +eval +evalsha +time +get +getrange +set +setrange +del +zadd +zrem +zrangebylex
 //
-// Give others no right that needs no key of theirs: -@dangerous. With +@write they may empty the server, or exchange its databases.
+// Give others no right that needs no key of theirs: -@dangerous -@scripting. With +@write they may empty the server, or exchange its
+// databases, with +@connection have everybody wait, and with a script that comes to no end as well.
 //
 // Without +config|get it cannot know whether a restart forgets, and assumes that it does. Some servers need +client|setinfo
 // as well, to keep their log free of refusals.

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -112,5 +113,92 @@ func TestAStrangerWhoDeletesOneKeyLetsNobodyIn(t *testing.T) {
 		if h.Err() == nil {
 			t.Error("two hold")
 		}
+	}
+}
+
+// A script that comes to no end holds up all others, whatever keys its user may use. Nothing is granted meanwhile, and when somebody ends
+// it all goes on.
+func TestAStrangerWhoMayRunScriptsHoldsUpAll(t *testing.T) {
+	address := servers.Redis(t).Addrs()[0]
+	redistest.CLI(t, address, "CONFIG", "SET", "lua-time-limit", "100")
+	a, b := clients(t, address)
+	h := storecheck.Locked(t, a, "orders")
+	run := as(t, address, "+eval")
+	over := make(chan error, 1)
+	go func() { over <- run("EVAL", "while true do end", "0") }()
+	storecheck.EndsSoon(t, h)
+	if _, err := mutex.New(b, "orders").TryLock(redistest.Within(t, 2*time.Second)); !errors.Is(err, coord.ErrUnavailable) {
+		t.Errorf("a try meanwhile: %v", err)
+	}
+	redistest.CLI(t, address, "SCRIPT", "KILL")
+	if err := <-over; err == nil {
+		t.Error("the script has come to an end")
+	}
+	_ = h.Release()
+	storecheck.ShutsOut(t, a, b, "orders")
+}
+
+// Commands about other connections are dangerous, and those about one's own are in the same category: +@connection is all of them.
+func TestAStrangerWhoMayCommandConnections(t *testing.T) {
+	address := servers.Redis(t).Addrs()[0]
+	a, b := clients(t, address)
+	run := as(t, address, "+@connection")
+	t.Run("ends them", func(t *testing.T) {
+		h := storecheck.Locked(t, a, "orders")
+		for range 20 {
+			if err := run("CLIENT", "KILL", "USER", "default", "SKIPME", "yes"); err != nil {
+				t.Fatal(err)
+			}
+			if err := run("CLIENT", "KILL", "TYPE", "pubsub"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		storecheck.IsBusy(t, b, "orders")
+		if err := h.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, which := range []string{"ALL", "WRITE"} {
+		t.Run("has them wait: "+which, func(t *testing.T) {
+			h := storecheck.Locked(t, a, "orders")
+			if err := run("CLIENT", "PAUSE", "8000", which); err != nil {
+				t.Fatal(err)
+			}
+			storecheck.EndsSoon(t, h)
+			_ = h.Release()
+			next := storecheck.Locked(t, b, "orders")
+			if err := next.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	run = as(t, address, "+@connection", "-@dangerous")
+	for _, command := range [][]string{{"CLIENT", "KILL", "TYPE", "normal"}, {"CLIENT", "PAUSE", "1"}} {
+		if err := run(command...); err == nil {
+			t.Errorf("without what is dangerous he may %v", command)
+		}
+	}
+}
+
+func clients(t *testing.T, address string) (a, b *coord.Client) {
+	connect := func() *coord.Client {
+		return storecheck.Connected(t, func(ctx context.Context) (*coord.Client, error) {
+			return Connect(ctx, address, WithTTL(2*time.Second), WithLongestTTL(2*time.Second))
+		})
+	}
+	return connect(), connect()
+}
+
+// as returns what a user may do who has these rights, and no key.
+func as(t *testing.T, address string, rights ...string) func(command ...string) error {
+	t.Helper()
+	redistest.CLI(t, address, append([]string{"ACL", "SETUSER", "poor", "reset", "on", "nopass"}, rights...)...)
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, Username: "poor", DisableCache: true, ForceSingleClient: true, DisableRetry: true, ConnWriteTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return func(command ...string) error {
+		return c.Do(redistest.Within(t, time.Minute), c.B().Arbitrary(command...).Build()).Error()
 	}
 }
