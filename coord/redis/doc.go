@@ -22,9 +22,12 @@
 //     switched off all sessions end, and so they do when the server is then started with what it had written before. It may
 //     have been: so whoever opens a session within the longest TTL after any start of the server waits for the rest of that.
 //
-// It does not promise that tokens go on rising after Redis has forgotten. Nor does it promise to notice a backup that was
-// put in place of the data, unless the server was restarted without appendfsync always. And it believes the server's wall
-// clock in one thing: after Redis has forgotten, a clock that is set forward ends the pause too early.
+//   - If the server goes on with an older file, such as a backup, everybody notices whose session was renewed since that was made. All
+//     sessions end then, and nobody is granted for the longest TTL. It is not noticed by who has renewed nothing since: so not before a
+//     quarter of the TTL has passed, if the backup was made just then.
+//
+// It does not promise that tokens go on rising after Redis has forgotten. And it believes the server's wall clock in one thing:
+// after Redis has forgotten, a clock that is set forward ends the pause too early.
 //
 // # Settings to check
 //
@@ -39,7 +42,7 @@
 //	no-appendfsync-on-rewrite no
 //
 // To have the file written anew, say BGREWRITEAOF. Do not switch appendonly off and on for that: if no request comes in between,
-// nobody can tell, and a crash before the new file is complete takes the server back to the old one.
+// nobody can tell, and a crash before the new file is complete takes the server back to the old one, as to a backup.
 //
 // A cluster is refused because nothing tells whether the cluster as a whole has forgotten something. Do not enable
 // replica-read routing in a proxy. Reads are scripts, so most proxies send them to the master; a read that reaches a replica
@@ -77,6 +80,7 @@
 //
 //	turnwise.memory               what the database remembers: id, replication id, 1 if kept on disk, since when (us), run id,
 //	                              how often databases were exchanged
+//	turnwise.renewals             how often sessions were renewed: it tells a file that is older, such as a backup
 //	turnwise.keys                 the names of all registers, a sorted set: ZRANGE turnwise.keys 0 -1
 //	turnwise:line/orders/4711     who stands in a line: version (8 bytes), since when (16 digits, us), a reservation, the value
 //	turnwise:session/1f0c…        a process

@@ -1,6 +1,10 @@
 package redis
 
-import "github.com/turnwise/turnwise/coord/redis/internal/server"
+import (
+	"strings"
+
+	"github.com/turnwise/turnwise/coord/redis/internal/server"
+)
 
 // A register is a string: version (8), when it was swapped in (16 digits, us), who has reserved the next swap (8), until
 // when (16 digits, us), the value.
@@ -12,7 +16,16 @@ const (
 // KEYS: mark, index, register. ARGV: memory, old, next, by, reserve in us, value, then topics and texts.
 // It returns the time in us if it has swapped, {age} if an earlier try has, and {what stands there, age, the time} for a
 // conflict.
-var swapScript = server.NewGuarded(`
+var swapScript = server.NewGuarded(swapText)
+
+// Likewise, but KEYS[4] is the number of renewals, and it returns {the time, which renewal it is} if it has swapped.
+var renewScript = server.NewGuarded(strings.Replace(swapText, "    return now\n", `
+    local n = renewals(KEYS[4]) + 1
+    redis.call('SET', KEYS[4], digits(n))
+    return {now, n}
+`, 1))
+
+const swapText = `
 local head = redis.call('GETRANGE', KEYS[3], 0, 47)
 if head == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 local version = string.sub(head, 1, 8)
@@ -44,7 +57,7 @@ if free and ARGV[5] ~= '0' then
   redis.call('SETRANGE', KEYS[3], 24, ARGV[4] .. digits(now + ARGV[5]))
 end
 return {redis.call('GETRANGE', KEYS[3], 0, MOST), now - tonumber(string.sub(head, 9, 24)), now}
-`)
+`
 
 // KEYS: mark, index, register. ARGV: memory. It returns {what stands there or nil, age, the time in us}.
 var readScript = server.NewGuarded(`

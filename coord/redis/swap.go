@@ -27,7 +27,11 @@ func (s *Store) swap(ctx context.Context, w register.Swap) (register.Item, error
 	for _, n := range w.Notes {
 		args = append(args, s.server.Channel(n.Topic), string(n.Text))
 	}
-	reply, err := s.run(ctx, swapScript, []string{s.server.Index(), s.server.Root + w.Key}, args)
+	script, keys := swapScript, []string{s.server.Index(), s.server.Root + w.Key}
+	if w.Clock {
+		script, keys = renewScript, append(keys, s.server.Renewals())
+	}
+	reply, err := s.run(ctx, script, keys, args)
 	if err != nil {
 		return register.Item{}, err
 	}
@@ -40,6 +44,12 @@ func (s *Store) swap(ctx context.Context, w register.Swap) (register.Item, error
 		return now, nil
 	}
 	parts, err := reply.ToArray()
+	if err == nil && len(parts) == 2 { // renewed just now
+		n, _ := parts[1].AsInt64()
+		s.server.Renewed(s.known, n)
+		now.Clock = server.Micros(parts[0])
+		return now, nil
+	}
 	if err == nil && len(parts) == 1 { // an earlier try was applied
 		now.Age = server.Micros(parts[0])
 		return now, nil

@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -49,6 +51,38 @@ type ended struct {
 	all     map[string]string
 }
 
+// renewals is the greatest number of renewals that was seen in a memory.
+type renewals struct {
+	mu     sync.Mutex
+	memory string
+	number int64
+}
+
+func (r *renewals) last() (memory string, number int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.memory, r.number
+}
+
+// Renewals is the key with the number of renewals: each counts itself there. It tells who has seen it whether the server goes on with
+// a file that is older than that.
+func (s *Server) Renewals() string { return s.Beside("renewals") }
+
+// Renewed is told the number that a renewal has counted itself as.
+func (s *Server) Renewed(known Known, number int64) {
+	m, err := known.Current()
+	if err != nil {
+		return
+	}
+	r := &s.renewals
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.memory != m.id {
+		r.memory, r.number = m.id, 0
+	}
+	r.number = max(r.number, number)
+}
+
 // Recall asks what the server remembers, and has it write a mark if that is unknown.
 func (s *Server) Recall(ctx context.Context) (Memory, error) {
 	done, err := s.ended.looking.Begin(ctx)
@@ -86,7 +120,9 @@ func (s *Server) recall(ctx context.Context, over string) (Memory, error) {
 	}
 	id := register.NewVersion()
 	// Sent whole, since a server that has the other scripts already would not notice that the user may not send any.
-	reply, err := up.Do(ctx, up.B().Eval().Script(recallScript).Numkeys(2).Key(s.mark, s.index).Arg(hex.EncodeToString(id[:]), kept, over).Build()).ToMessage()
+	in, renewals := s.renewals.last()
+	reply, err := up.Do(ctx, up.B().Eval().Script(recallScript).Numkeys(3).Key(s.mark, s.index, s.Renewals()).
+		Arg(hex.EncodeToString(id[:]), kept, over, in, strconv.FormatInt(renewals, 10)).Build()).ToMessage()
 	if err != nil {
 		return Memory{}, explain(err)
 	}

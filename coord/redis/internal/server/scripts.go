@@ -30,6 +30,7 @@ local function now()
   return (t[1] * 1000000 + t[2]) % 9e15
 end
 local function digits(us) return string.format('%016.0f', us) end
+local function renewals(key) return tonumber(redis.call('GET', key)) or 0 end
 `
 
 // The mark says what this database remembers. It is a text:
@@ -63,7 +64,8 @@ or string.sub(mark, 59, 59) == '1' and not (string.find(info, 'connected_slaves:
 and string.find(redis.call('INFO', 'persistence'), 'aof_enabled:1\r\n', 1, true)) then return 0 end
 `
 
-// KEYS: mark, index. ARGV: the id of a new memory, 1 if the server now keeps all that it answers, a memory that has ended.
+// KEYS: mark, index, the number of renewals. ARGV: the id of a new memory, 1 if the server now keeps all that it answers, a memory that has
+// ended, a memory in which the caller has seen a number of renewals, and which.
 // It returns {id, for how long it has remembered, in us, 1 if kept, the run of the server}, 0 on a server that follows another,
 // or 1 on one that throws away keys that do not expire.
 //
@@ -76,6 +78,9 @@ and string.find(redis.call('INFO', 'persistence'), 'aof_enabled:1\r\n', 1, true)
 // Who may write nothing of ours may still exchange this database for another (SWAPDB needs no key). Once it is exchanged back, the
 // mark tells of nothing that was granted in between. So after each exchange, whichever databases it was of, all begin anew to
 // count for how long the memory has lasted. Sessions that have noticed nothing go on.
+//
+// A server that has a smaller number of renewals than somebody has seen was started with a file that is older than that, such as a backup.
+// Then the memory ends, too.
 //
 // A mark that is missing may have been flushed a moment ago, so nothing is remembered then. And no run tells of a time before
 // itself: it may have been started with a file that is older than what was answered, while who holds by that is cut off. How long the
@@ -103,6 +108,7 @@ local mark = redis.call('GET', KEYS[1])
 local named = #redis.call('ZRANGEBYLEX', KEYS[2], '[' .. KEYS[1], '[' .. KEYS[1]) > 0
 if not ready and not (mark and string.sub(mark, 59, 59) == '1') then kept = '0' end
 if mark and string.sub(mark, 1, 16) == ARGV[3] then named = false end
+if mark and string.sub(mark, 1, 16) == ARGV[4] and renewals(KEYS[3]) < tonumber(ARGV[5]) then named = false end
 if mark and named and not (string.sub(mark, 59, 59) == '1' and not written) then
   local markkept = string.sub(mark, 59, 59)
   local samerun = string.sub(mark, 78, 117) == run

@@ -38,7 +38,9 @@ type Server struct {
 	conn  *connection
 	aside *connection // on which sessions are renewed: what they live by does not wait behind what a stranger has made large
 	ears  *ears
-	ended ended
+
+	ended    ended
+	renewals renewals
 
 	secure  bool         // its connections are encrypted
 	reached *atomic.Bool // it has accepted a connection
