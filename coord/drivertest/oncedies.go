@@ -329,5 +329,17 @@ func (d *doomed) settled(other *once.Job) error {
 	if ran, err := d.takeOver(other, 7); err != nil || ran {
 		return fmt.Errorf("slot 7 is run after slot 8: %v, error %v", ran, err)
 	}
-	return d.others.Forget(d.s.ctx, d.line)
+	return d.forgets()
+}
+
+// forgets takes away what is noted, also on a busy machine.
+func (d *doomed) forgets() error {
+	ctx, cancel := context.WithTimeout(d.s.ctx, d.s.patience)
+	defer cancel()
+	for {
+		err := d.others.Forget(ctx, d.line)
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
