@@ -22,7 +22,7 @@ deps: ## Fetch what the tests run against (ZooKeeper, etcd, Redis, PostgreSQL, M
 
 .PHONY: test
 test: deps ## Run everything; a missing server is a failure
-	@$(MAKE) --no-print-directory -j 2 PLANTED_EVERY=6 \
+	@$(MAKE) --no-print-directory -j 2 PLANTED_EVERY=9 \
 		SYSTEMS=linux/amd64,windows/amd64 \
 		test-modules lint test-oldest-go test-shells test-model test-planted test-release bench-smoke # the first mostly waits, the others compute
 
@@ -85,7 +85,7 @@ sim: ## Simulate half a million acquisitions under faults, every single fault at
 SIM_RUNS = 5000
 
 .PHONY: test-planted
-test-planted: deps ## Take safeguards away one at a time, and show that tests notice (mostly waiting, so four at once; `make test` takes each sixth)
+test-planted: deps ## Take safeguards away one at a time, and show that tests notice (mostly waiting, so four at once; `make test` takes each ninth)
 	go test -count=1 -timeout 30m -parallel 4 ./verify/planted -run TestNoticed -planted.hunt=$(PLANTED_EVERY)
 
 PLANTED_EVERY = 1
