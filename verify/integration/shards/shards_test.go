@@ -43,12 +43,17 @@ func TestMain(m *testing.M) {
 }
 
 // own is a member, until it is told to end. Each line that it writes is a write under a shard's token.
-func own(url, member string) error {
+func own(url, member string) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	lost := coord.WithObserver(&coord.Observer{Lost: func(_ time.Time, me coord.Node, why error) {
 		fmt.Println(member, "lost", me.Line, why)
 	}})
+	defer func() {
+		if ctx.Err() != nil { // it may have been told to end before the service had answered
+			err = nil
+		}
+	}()
 	c, err := backend.Open(ctx, url, backend.WithTTL(ttl), backend.WithClient(lost))
 	if err != nil {
 		return err
