@@ -21,7 +21,6 @@
 //   - With appendonly yes, appendfsync always and no replicas, a restart forgets nothing, and sessions go on. If appendonly is
 //     switched off all sessions end, and so they do when the server is then started with what it had written before. It may
 //     have been: so whoever opens a session within the longest TTL after any start of the server waits for the rest of that.
-//
 //   - If the server goes on with an older file, such as a backup, everybody notices whose session was renewed since that was made. All
 //     sessions end then, and nobody is granted for the longest TTL. It is not noticed by who has renewed nothing since: so not before a
 //     quarter of the TTL has passed, if the backup was made just then.
