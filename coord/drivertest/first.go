@@ -477,8 +477,12 @@ func allOfMany(s *scene) {
 		seen = got.Look
 		next = s.all(s.ctx, l, &seen)
 	}
+	last := len(places) - 1
+	s.leave(places[last], false)
+	seen = s.shows(next, seen, "the last one goes", places[:last]...)
+	next = s.all(s.ctx, l, &seen)
 	s.leave(places[0], false)
-	s.shows(next, seen, "one more goes", places[1:]...)
+	s.shows(next, seen, "one more goes", places[1:last]...)
 }
 
 func allAfterTrouble(s *scene) {
