@@ -265,18 +265,27 @@ func (d *doomed) takeOver(j *once.Job, slot int64) (ran bool, err error) {
 	})
 }
 
-// patiently is Do, also on a busy machine, where one request may take too long.
+// patiently is Do, also on a busy machine.
 func (d *doomed) patiently(j *once.Job, slot int64, fn func(context.Context, *coord.Hold) error) (ran bool, err error) {
 	ctx, cancel := context.WithTimeout(d.s.ctx, 2*d.s.outlives())
 	defer cancel()
-	err = context.DeadlineExceeded
-	for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	err = patient(ctx, func() (err error) {
 		ran, err = j.Do(ctx, slot, fn)
-	}
+		return err
+	})
 	if err != nil {
 		return ran, fmt.Errorf("slot %d, by another one: %w", slot, err)
 	}
 	return ran, nil
+}
+
+// patient calls f again as long as a request takes too long, as it may on a busy machine, and ctx has not ended.
+func patient(ctx context.Context, f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // judge says what is wrong with how often slot 7 was run: so often before the process was cut off, and by another one or not.
@@ -329,17 +338,7 @@ func (d *doomed) settled(other *once.Job) error {
 	if ran, err := d.takeOver(other, 7); err != nil || ran {
 		return fmt.Errorf("slot 7 is run after slot 8: %v, error %v", ran, err)
 	}
-	return d.forgets()
-}
-
-// forgets takes away what is noted, also on a busy machine.
-func (d *doomed) forgets() error {
 	ctx, cancel := context.WithTimeout(d.s.ctx, d.s.patience)
 	defer cancel()
-	for {
-		err := d.others.Forget(ctx, d.line)
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return err
-		}
-	}
+	return patient(ctx, func() error { return d.others.Forget(ctx, d.line) })
 }
