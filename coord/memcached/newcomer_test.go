@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -11,12 +12,7 @@ import (
 func TestANewcomerWithShortSessionsEntersBesideNobody(t *testing.T) {
 	t.Parallel()
 	m := server(t)
-	storecheck.Newcomer(t, m.Addr(), func(t testing.TB, address string, ttl time.Duration) *coord.Client {
-		c, err := Connect(within(t, 20*time.Second), address, WithTTL(ttl))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c
+	storecheck.Newcomer(t, m.Addr(), func(ctx context.Context, address string, ttl time.Duration) (*coord.Client, error) {
+		return Connect(ctx, address, WithTTL(ttl))
 	}, func() { telnet(t, m.Addr(), "flush_all") })
 }

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -12,13 +13,7 @@ import (
 func TestNobodyEntersWhenABackupIsPutBack(t *testing.T) {
 	t.Parallel()
 	m := servers.NATS(t, servers.Fsync()).Member(0)
-	connect := func(t testing.TB, address string, ttl time.Duration) *coord.Client {
-		c, err := Connect(within(t, 20*time.Second), "nats://"+address, WithTTL(ttl), WithLongestTTL(ttl), WithMonitor(monitor(m)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c
-	}
-	storecheck.OldDisk(t, m.Addr(), connect, func() { m.KeepDisk(t) }, func() { m.PutBackDisk(t) })
+	storecheck.OldDisk(t, m, func(ctx context.Context, url string, ttl time.Duration) (*coord.Client, error) {
+		return Connect(ctx, url, WithTTL(ttl), WithLongestTTL(ttl), WithMonitor(monitor(m)))
+	})
 }

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -10,25 +11,17 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-func connecting(opts ...Option) func(t testing.TB, address string, ttl time.Duration) *coord.Client {
-	return func(t testing.TB, address string, ttl time.Duration) *coord.Client {
-		c, err := Connect(storecheck.Within(t, 20*time.Second), "redis://"+address, append(opts, WithTTL(ttl))...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c
-	}
-}
-
 func TestANewcomerWithShortSessionsEntersBesideNobody(t *testing.T) {
 	t.Parallel()
 	m := servers.Redis(t).Member(0)
-	storecheck.Newcomer(t, m.Addr(), connecting(), func() { redistest.CLI(t, m.Addr(), "FLUSHALL") })
+	storecheck.Newcomer(t, m.Addr(), func(ctx context.Context, address string, ttl time.Duration) (*coord.Client, error) {
+		return Connect(ctx, address, WithTTL(ttl))
+	}, func() { redistest.CLI(t, m.Addr(), "FLUSHALL") })
 }
 
 func TestNobodyEntersWhenABackupIsPutBack(t *testing.T) {
 	t.Parallel()
-	m := servers.Redis(t, servers.AppendOnly("always")).Member(0)
-	storecheck.OldDisk(t, m.Addr(), connecting(WithLongestTTL(4*time.Second)), func() { m.KeepDisk(t) }, func() { m.PutBackDisk(t) })
+	storecheck.OldDisk(t, servers.Redis(t, servers.AppendOnly("always")).Member(0), func(ctx context.Context, url string, ttl time.Duration) (*coord.Client, error) {
+		return Connect(ctx, url, WithTTL(ttl), WithLongestTTL(ttl))
+	})
 }

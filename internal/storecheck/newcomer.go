@@ -1,27 +1,38 @@
 package storecheck
 
 import (
+	"context"
+	"net/url"
 	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/faultproxy"
+	"github.com/turnwise/turnwise/verify/servers"
 )
+
+// Connecting connects a client whose sessions last that long to a server at an address or a URL.
+type Connecting func(ctx context.Context, at string, ttl time.Duration) (*coord.Client, error)
+
+func (connect Connecting) to(t testing.TB, at string, ttl time.Duration) *coord.Client {
+	t.Helper()
+	return Connected(t, func(ctx context.Context) (*coord.Client, error) { return connect(ctx, at, ttl) })
+}
 
 // Newcomer checks that nobody enters beside a holder that is cut off when the server forgets, although the newcomer's sessions
 // are short and it knows nothing of the holder's.
-func Newcomer(t *testing.T, server string, connect func(t testing.TB, address string, ttl time.Duration) *coord.Client, forget func()) {
+func Newcomer(t *testing.T, server string, connect Connecting, forget func()) {
 	t.Helper()
 	p := faultproxy.Start(t, server)
-	holder, err := mutex.New(connect(t, p.Addr(), 10*time.Second), "orders").Lock(Within(t, time.Minute))
+	holder, err := mutex.New(connect.to(t, p.Addr(), 10*time.Second), "orders").Lock(Within(t, time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Blackhole()
 	forget()
 	forgot := time.Now()
-	if _, err := mutex.New(connect(t, server, time.Second), "orders").Lock(Within(t, time.Minute)); err != nil {
+	if _, err := mutex.New(connect.to(t, server, time.Second), "orders").Lock(Within(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if holder.Err() == nil {
@@ -31,17 +42,22 @@ func Newcomer(t *testing.T, server string, connect func(t testing.TB, address st
 
 // OldDisk checks that nobody enters beside a holder that is cut off when the server goes on with an older disk. That knows nothing of the
 // holder, but it knows the session of somebody who has seen more.
-func OldDisk(t *testing.T, server string, connect func(t testing.TB, address string, ttl time.Duration) *coord.Client, keep, putBack func()) {
+func OldDisk(t *testing.T, m *servers.Member, connect Connecting) {
 	t.Helper()
 	const ttl = 4 * time.Second
-	p := faultproxy.Start(t, server)
-	cutOff, other := connect(t, p.Addr(), ttl), connect(t, server, ttl)
+	p := faultproxy.Start(t, m.Addr())
+	proxied, err := url.Parse(m.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxied.Host = p.Addr()
+	cutOff, other := connect.to(t, proxied.String(), ttl), connect.to(t, m.URL(), ttl)
 	ctx := Within(t, time.Minute)
 	session, err := mutex.New(other, "something else").Lock(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	keep()
+	m.KeepDisk(t)
 	time.Sleep(ttl / 2) // it is renewed meanwhile
 	if err := session.Err(); err != nil {
 		t.Fatalf("%v, so this shows nothing", err)
@@ -51,7 +67,7 @@ func OldDisk(t *testing.T, server string, connect func(t testing.TB, address str
 		t.Fatal(err)
 	}
 	p.Blackhole()
-	putBack()
+	m.PutBackDisk(t)
 	for {
 		_, err := mutex.New(other, "orders").TryLock(ctx)
 		if err == nil {
