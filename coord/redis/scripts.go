@@ -1,10 +1,6 @@
 package redis
 
-import (
-	"strings"
-
-	"github.com/turnwise/turnwise/coord/redis/internal/server"
-)
+import "github.com/turnwise/turnwise/coord/redis/internal/server"
 
 // A register is a string: version (8), when it was swapped in (16 digits, us), who has reserved the next swap (8), until
 // when (16 digits, us), the value.
@@ -13,19 +9,10 @@ const (
 	headSize = 48
 )
 
-// KEYS: mark, index, register. ARGV: memory, old, next, by, reserve in us, value, then topics and texts.
-// It returns the time in us if it has swapped, {age} if an earlier try has, and {what stands there, age, the time} for a
-// conflict.
-var swapScript = server.NewGuarded(swapText)
-
-// Likewise, but KEYS[4] is the number of renewals, and it returns {the time, which renewal it is} if it has swapped.
-var renewScript = server.NewGuarded(strings.Replace(swapText, "    return now\n", `
-    local n = renewals(KEYS[4]) + 1
-    redis.call('SET', KEYS[4], digits(n))
-    return {now, n}
-`, 1))
-
-const swapText = `
+// KEYS: mark, index, register, and for a renewal the number of renewals. ARGV: memory, old, next, by, reserve in us, value, then topics
+// and texts. It returns the time in us if it has swapped, or {the time, which renewal it is}, {age} if an earlier try has, and {what stands
+// there, age, the time} for a conflict.
+var swapScript = server.NewGuarded(`
 local head = redis.call('GETRANGE', KEYS[3], 0, 47)
 if head == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 local version = string.sub(head, 1, 8)
@@ -46,7 +33,10 @@ if version == ARGV[2] then
       if version == '' then redis.call('ZADD', KEYS[2], 0, KEYS[3]) end
     end
     for i = 7, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[i + 1]) end
-    return now
+    if not KEYS[4] then return now end
+    local n = renewals(KEYS[4]) + 1
+    redis.call('SET', KEYS[4], digits(n))
+    return {now, n}
   end
 elseif version == ARGV[3] then
   if version == '' then return {0} end
@@ -57,7 +47,7 @@ if free and ARGV[5] ~= '0' then
   redis.call('SETRANGE', KEYS[3], 24, ARGV[4] .. digits(now + ARGV[5]))
 end
 return {redis.call('GETRANGE', KEYS[3], 0, MOST), now - tonumber(string.sub(head, 9, 24)), now}
-`
+`)
 
 // KEYS: mark, index, register. ARGV: memory. It returns {what stands there or nil, age, the time in us}.
 var readScript = server.NewGuarded(`

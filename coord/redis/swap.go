@@ -27,11 +27,11 @@ func (s *Store) swap(ctx context.Context, w register.Swap) (register.Item, error
 	for _, n := range w.Notes {
 		args = append(args, s.server.Channel(n.Topic), string(n.Text))
 	}
-	script, keys := swapScript, []string{s.server.Index(), s.server.Root + w.Key}
-	if w.Clock {
-		script, keys = renewScript, append(keys, s.server.Renewals())
+	keys := []string{s.server.Index(), s.server.Root + w.Key}
+	if w.Clock { // as renewals ask
+		keys = append(keys, s.server.Renewals())
 	}
-	reply, err := s.run(ctx, script, keys, args)
+	reply, err := s.run(ctx, swapScript, keys, args)
 	if err != nil {
 		return register.Item{}, err
 	}

@@ -19,12 +19,12 @@ func NewScript(text string) *Script {
 
 // NewGuarded returns a script that does nothing unless the server has the memory that its caller knows; see [Server.RunIn].
 // Its KEYS[1] is the mark, and its ARGV[1] the memory.
-func NewGuarded(text string) *Script { return NewScript(clock + guard + text) }
+func NewGuarded(text string) *Script { return NewScript(helpers + guard + text) }
 
-// clock is in each script that asks for the time: now returns that in us, and digits is how it is written down. That has 16 digits
-// whatever the server's clock says: on a machine that starts with 1970, and is told the date later, there would be fewer, and all that
-// follows in a register would be read from the wrong place.
-const clock = `
+// helpers are known to each script. now returns the time in us, and digits is how it is written down. That has 16 digits whatever the
+// server's clock says: on a machine that starts with 1970, and is told the date later, there would be fewer, and all that follows in a
+// register would be read from the wrong place. renewals returns the number under a key; see [Server.Renewals].
+const helpers = `
 local function now()
   local t = redis.call('TIME')
   return (t[1] * 1000000 + t[2]) % 9e15
@@ -85,7 +85,7 @@ and string.find(redis.call('INFO', 'persistence'), 'aof_enabled:1\r\n', 1, true)
 // A mark that is missing may have been flushed a moment ago, so nothing is remembered then. And no run tells of a time before
 // itself: it may have been started with a file that is older than what was answered, while who holds by that is cut off. How long the
 // run lasts the server says by its wall clock. That is negative if the clock was set back to before the start, and so is what is returned.
-const recallScript = clock + `
+const recallScript = helpers + `
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master\r\n', 1, true) then return 0 end
 if string.find(redis.call('INFO', 'memory'), 'maxmemory_policy:allkeys-', 1, true) then return 1 end
