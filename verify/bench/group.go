@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,7 +59,7 @@ func (b *bench) watched(p *Contestant, members, watchers int) (rounds []Sample, 
 	if err := joinAll(ctx, g, members); err != nil {
 		return nil, err
 	}
-	sights := make(chan coord.Token, watchers*100) // the last member that somebody sees
+	a := audience{watchers, make(chan coord.Token, watchers*100)}
 	var all sync.WaitGroup
 	defer all.Wait()
 	watching, stop := context.WithCancel(ctx)
@@ -70,72 +70,88 @@ func (b *bench) watched(p *Contestant, members, watchers int) (rounds []Sample, 
 			return nil, err
 		}
 		defer closing()
-		all.Go(func() {
-			for v, err := range g.Watch(watching) {
-				if err == nil && len(v.Members) > 0 {
-					sights <- v.Members[len(v.Members)-1].Token
-				}
-			}
-		})
-	}
-	// A change has been seen when each watcher has.
-	seen := func(wanted coord.Token) error {
-		for n := 0; n < watchers; {
-			select {
-			case last := <-sights:
-				if last == wanted {
-					n++
-				}
-			case <-ctx.Done():
-				return fmt.Errorf("%d of %d have seen a change: %w", n, watchers, ctx.Err())
-			}
-		}
-		return nil
+		all.Go(func() { a.watch(watching, g) })
 	}
 	now, err := g.Members(ctx)
 	if err != nil {
 		return nil, err
 	}
 	last := now[len(now)-1].Token
-	if err := seen(last); err != nil {
+	if err := a.sees(ctx, last); err != nil {
 		return nil, err
 	}
 	for range b.rounds {
-		var took time.Duration
-		var requests [2]float64
-		if s.requests != nil {
-			requests[0], err = s.requests()
-		}
-		for range changes {
-			came := time.Now()
-			h, err := g.Join(ctx, nil)
-			if err != nil {
-				return nil, err
-			}
-			if err := seen(h.Token()); err != nil {
-				return nil, err
-			}
-			took += time.Since(came)
-			_ = pause(ctx, 100*time.Millisecond, nil) // nobody looks twenty times a second
-			went := time.Now()
-			if err := h.Release(); err != nil {
-				return nil, err
-			}
-			if err := seen(last); err != nil {
-				return nil, err
-			}
-			took += time.Since(went)
-			_ = pause(ctx, 100*time.Millisecond, nil)
-		}
-		if s.requests != nil && err == nil {
-			requests[1], err = s.requests()
-		}
+		round, err := a.round(ctx, g, last, s.requests)
 		if err != nil {
 			return nil, err
 		}
-		rounds = append(rounds, sampled(2*changes, took, requests[1]-requests[0], 0))
+		rounds = append(rounds, round)
 	}
 	return rounds, nil
+}
+
+// audience is so many who watch a group.
+type audience struct {
+	watchers int
+	sights   chan coord.Token // the last member that one of them sees
+}
+
+func (a audience) watch(ctx context.Context, g *group.Group) {
+	for v, err := range g.Watch(ctx) {
+		if err == nil && len(v.Members) > 0 {
+			a.sights <- v.Members[len(v.Members)-1].Token
+		}
+	}
+}
+
+// sees waits until all see a group whose last member is that one.
+func (a audience) sees(ctx context.Context, wanted coord.Token) error {
+	for n := 0; n < a.watchers; {
+		select {
+		case last := <-a.sights:
+			if last == wanted {
+				n++
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d have seen a change: %w", n, a.watchers, ctx.Err())
+		}
+	}
+	return nil
+}
+
+// round has one more join and leave a few times. requests counts those of the server, and may be nil.
+func (a audience) round(ctx context.Context, g *group.Group, last coord.Token, requests func() (float64, error)) (s Sample, err error) {
+	count := func() (n float64) {
+		if requests != nil && err == nil {
+			n, err = requests()
+		}
+		return n
+	}
+	before := count()
+	var took time.Duration
+	change := func(do func() (last coord.Token, err error)) {
+		if err != nil {
+			return
+		}
+		began := time.Now()
+		var now coord.Token
+		if now, err = do(); err == nil {
+			err = a.sees(ctx, now)
+		}
+		took += time.Since(began)
+		_ = pause(ctx, 100*time.Millisecond, nil) // nobody looks twenty times a second
+	}
+	for range changes {
+		var h *coord.Hold
+		change(func() (_ coord.Token, err error) {
+			if h, err = g.Join(ctx, nil); err != nil {
+				return 0, err
+			}
+			return h.Token(), nil
+		})
+		change(func() (coord.Token, error) { return last, h.Release() })
+	}
+	return sampled(2*changes, took, count()-before, 0), err
 }
 
 // joinAll adds members, some side by side.
@@ -151,10 +167,5 @@ func joinAll(ctx context.Context, g *group.Group, members int) error {
 		})
 	}
 	all.Wait()
-	for _, err := range slices.Backward(errs) {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(errs...)
 }
