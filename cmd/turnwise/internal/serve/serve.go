@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
 )
 
@@ -66,7 +68,7 @@ func (p *Page) Serve(ctx context.Context, l net.Listener) error {
 	}
 	go p.survey.Run(ctx)
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(atMost(mostAtOnce, l)) }()
+	go func() { failed <- server.Serve(netutil.LimitListener(l, mostAtOnce)) }()
 	select {
 	case err := <-failed:
 		return err

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"golang.org/x/net/netutil"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
@@ -415,7 +416,7 @@ func TestThereIsAnEndToConnections(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	l := atMost(2, plain)
+	l := netutil.LimitListener(plain, 2)
 	accepted := make(chan net.Conn)
 	go func() {
 		defer close(accepted)
