@@ -387,16 +387,16 @@ func (w *world) released(c *claim) {
 }
 
 // takeAway calls f, which takes nodes away out of the blue. It excuses all who hold through one of these, or are about to
-// hear that they do.
+// hear that they do. Nobody is judged meanwhile: who is let in by what f does may be heard of before those who are excused.
 func (w *world) takeAway(f func()) {
 	if w.servers.Slow { // what goes by itself is not excused
 		w.ensemble().zk.Settle()
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	before := w.standing()
 	f()
 	after := w.standing()
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for t := range before {
 		if !after[t] {
 			w.taken[t] = time.Now()
