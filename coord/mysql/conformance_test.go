@@ -31,7 +31,7 @@ func TestStore(t *testing.T) {
 func system(t testing.TB) *storetest.System {
 	m, table := sharedServer(t), freshTable()
 	return &storetest.System{
-		TTL:  2 * time.Second,
+		TTL:  3 * time.Second,
 		Open: func(t testing.TB) register.Store { return opened(t, m.URL(), WithTable(table)) },
 		Mute: true,
 		Ages: true, Clock: true,
