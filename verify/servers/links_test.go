@@ -79,6 +79,8 @@ func TestWhatOneMemberSaysToAnotherIsHeldOneWay(t *testing.T) {
 		follower = c.Member(1)
 	}
 	there, here := client(t, follower), client(t, leader)
+	_, err := there.Sync("/") // its session is open: to open one needs both ways
+	require.NoError(t, err)
 	made := func(path string) bool {
 		_, err := here.Sync(path)
 		require.NoError(t, err)
