@@ -50,7 +50,7 @@ func opened(t testing.TB, url string, opts ...Option) *Store {
 // query runs SQL as the superuser, on a connection of its own, and returns what the last statement says.
 func query(t testing.TB, url string, statements ...string) (said string) {
 	t.Helper()
-	ctx := within(t, 30*time.Second)
+	ctx := within(t, 3*time.Minute) // much is written, perhaps, on a busy machine
 	c := dialed(t, url)
 	defer c.Close(ctx)
 	for _, sql := range statements {
