@@ -61,7 +61,10 @@ func (all Suspects) Acquit(root string) error {
 	var errs []error
 	for _, by := range all {
 		if n, err := by.read(out); !errors.Is(err, ErrUnnoticed) {
-			errs = append(errs, fmt.Errorf("%s: %+v, %w", by.Run, n, err))
+			if err == nil {
+				err = fmt.Errorf("%s: %s", n.Test, n.Says)
+			}
+			errs = append(errs, fmt.Errorf("%s: %w", by.Run, err))
 		}
 	}
 	return errors.Join(errs...)
