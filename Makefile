@@ -26,6 +26,10 @@ test: deps ## Run everything; a missing server is a failure
 		SYSTEMS=linux/amd64,windows/amd64 \
 		test-modules lint test-oldest-go test-shells test-model test-planted test-release bench-smoke # the first mostly waits, the others compute
 
+# Who computes lets those go first who wait for servers, and measure how long it takes.
+lint-code lint-os lint-vulns test-oldest-go test-shells test-model: SHELL = nice
+lint-code lint-os lint-vulns test-oldest-go test-shells test-model: .SHELLFLAGS = -n 10 sh -c
+
 .PHONY: lint
 lint: lint-code lint-tidy lint-os lint-vulns lint-notice lint-workflows ## gofmt, vet and staticcheck, tidy go.mods, other systems, known vulnerabilities, licences, workflows
 
