@@ -78,7 +78,7 @@ test-modules: # the tests of every module, with the race detector, but not the b
 
 .PHONY: test-model
 test-model: ## Walk every interleaving of the rules, try every fault at every step (not with the race detector: ten times as long)
-	go test -timeout 30m ./verify/model/... ./recipes/barrier ./recipes/multi
+	go test -timeout 30m ./verify/model/... ./recipes/barrier ./recipes/multi ./recipes/once ./recipes/shards
 	go test -count=1 -timeout 30m ./verify/simulation # no two runs are quite the same
 
 .PHONY: sim
@@ -150,7 +150,7 @@ test-long: ## Run the drivers' tests with crowds of ten thousand, all recipes fo
 		(cd $$dir && TURNWISE_LONG=1 TURNWISE_REQUIRE_SERVERS=1 go test -p 1 -count=1 -timeout 90m ./...); \
 	done
 	cd verify/integration && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 -timeout 60m ./mixed -mixed.length=10m
-	TURNWISE_LONG=1 go test -count=1 -timeout 120m ./verify/model/... ./recipes/barrier ./recipes/multi
+	TURNWISE_LONG=1 go test -count=1 -timeout 120m ./verify/model/... ./recipes/barrier ./recipes/multi ./recipes/once ./recipes/shards
 
 .PHONY: test-quick
 test-quick: ## Run what needs no server, without the race detector

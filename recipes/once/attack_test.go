@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -39,20 +40,20 @@ func TestNoSlotIsGivenUpIfAllAreRun(t *testing.T) {
 	})
 }
 
-// deaf writes a memo and hears no answer, some times.
+// deaf writes a memo, and hears an answer of its own.
 type deaf struct {
 	driver.Driver
-	times *int
+	answer func() error
 }
 
 type deafSession struct {
 	driver.Session
-	times *int
+	answer func() error
 }
 
 type deafPlace struct {
 	driver.Place
-	times *int
+	answer func() error
 }
 
 func (d deaf) Open(ctx context.Context) (driver.Session, error) {
@@ -60,7 +61,7 @@ func (d deaf) Open(ctx context.Context) (driver.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return deafSession{s, d.times}, nil
+	return deafSession{s, d.answer}, nil
 }
 
 func (s deafSession) Join(ctx context.Context, e driver.Entry) (driver.Place, []driver.Node, error) {
@@ -68,23 +69,30 @@ func (s deafSession) Join(ctx context.Context, e driver.Entry) (driver.Place, []
 	if err != nil {
 		return nil, nil, err
 	}
-	return deafPlace{p, s.times}, ahead, nil
+	return deafPlace{p, s.answer}, ahead, nil
 }
 
 func (p deafPlace) Remember(ctx context.Context, memo []byte) error {
-	err := p.Place.Remember(ctx, memo)
-	if *p.times > 0 && err == nil {
-		*p.times--
-		return errors.New("no answer")
+	if err := p.Place.Remember(ctx, memo); err != nil {
+		return err
 	}
-	return err
+	return p.answer()
+}
+
+// deafFor hears nothing, so many times.
+func deafFor(times int) func() error {
+	return func() error {
+		if times--; times >= 0 {
+			return errors.New("no answer")
+		}
+		return nil
+	}
 }
 
 // At most once, and the answer to the note is lost: the slot looks begun, and nobody has run it.
 func TestASlotThatWasNotedWithoutAnAnswerIsRunByWhoNotedIt(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
-		times := 3
-		c := coord.NewClient(deaf{s.Client().Driver(), &times})
+		c := coord.NewClient(deaf{s.Client().Driver(), deafFor(3)})
 		defer c.Close()
 		var d diary
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
@@ -110,8 +118,7 @@ func TestASlotThatWasNotedWithoutAnAnswerIsRunByWhoNotedIt(t *testing.T) {
 // Others take what was noted without an answer as settled, and when a later one was run it is settled for who noted it, too.
 func TestASlotThatWasNotedWithoutAnAnswerIsNotRunAfterALaterOne(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
-		times := 1
-		c := coord.NewClient(deaf{s.Client().Driver(), &times})
+		c := coord.NewClient(deaf{s.Client().Driver(), deafFor(1)})
 		defer c.Close()
 		other := once.New(s.Client(), "job", once.AtMostOnce)
 		var d diary
@@ -129,6 +136,41 @@ func TestASlotThatWasNotedWithoutAnAnswerIsNotRunAfterALaterOne(t *testing.T) {
 		})
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Empty(t, d.all())
+		forgets(t, s)
+	})
+}
+
+// At most once, and the hold is lost as the slot is noted: nothing has run, and nobody else will run it.
+func TestASlotThatWasNotedAsTheHoldWasLostIsRunByWhoNotedIt(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		far := s.Client()
+		expired := false
+		c := coord.NewClient(deaf{far.Driver(), func() error {
+			if !expired {
+				expired = true
+				s.Expire(far)
+				synctest.Wait() // it knows
+			}
+			return nil
+		}})
+		defer c.Close()
+		var d diary
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		lost := 0
+		j := once.New(c, "job", once.AtMostOnce, once.WithReport(func(e once.Event) {
+			if errors.Is(e.Err, coord.ErrLost) {
+				assert.False(t, e.Ran)
+				lost++
+			}
+		}))
+		err := j.Run(ctx, once.Every(10*time.Second), once.SkipMissed, func(_ context.Context, slot time.Time, _ *coord.Hold) error {
+			d.note(slot)
+			return nil
+		})
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, []int64{10}, d.all())
+		assert.Equal(t, 1, lost)
 		forgets(t, s)
 	})
 }

@@ -128,14 +128,13 @@ func (t *turn) begin(ctx context.Context, h *coord.Hold) (settled bool, err erro
 		return settled, err
 	}
 	if t.policy == AtMostOnce {
-		if err = h.SetMemo(ctx, Record{Slot: t.slot, Token: h.Token()}.encode()); err != nil {
-			t.inert = append(t.inert, h.Token())
-		}
+		err = h.SetMemo(ctx, Record{Slot: t.slot, Token: h.Token()}.encode())
 	}
-	if err == nil {
-		if end := h.Err(); end != nil { // meanwhile another one may have run it
-			err = &coord.Error{Op: "once", Line: t.name, Err: end}
-		}
+	if end := h.Err(); err == nil && end != nil { // meanwhile another one may have run it
+		err = &coord.Error{Op: "once", Line: t.name, Err: end}
+	}
+	if err != nil {
+		t.inert = append(t.inert, h.Token())
 	}
 	return false, err
 }

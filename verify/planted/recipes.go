@@ -20,16 +20,20 @@ var recipes = []Bug{
 		"recipes/multi/hold.go", `ctx, cancel = one.With(ctx)`, `_, cancel = one.With(ctx)`, testsMulti("TestTheHoldEndsWithTheFirstOfItsLines")),
 	one("once: a slot is noted after the job, though it is to be run at most once",
 		"recipes/once/once.go", `if t.policy == AtMostOnce {
-		if err = h.SetMemo`, `if t.policy == AtMostOnce && false {
-		if err = h.SetMemo`,
+		err = h.SetMemo`, `if t.policy == AtMostOnce && false {
+		err = h.SetMemo`,
 		testsOnce("TestASlotWhoseProcessDiesIsNotRunAgainIfAtMostOnce")),
 	one("once: nobody looks again under the lock",
 		"recipes/once/once.go", `t.look(t.recordOf(h.Memo(ctx))); err != nil || settled {`, `t.look(t.recordOf(h.Memo(ctx))); err != nil || settled && false {`,
 		hunt("etcd", "-sim.recipe=once")),
 	one("once: who was late with its look under the lock runs the slot",
-		"recipes/once/once.go", `if end := h.Err(); end != nil {`, `if end := h.Err(); end != nil && false {`, testsOnce("TestWhoIsLateWithItsLookRunsNothing")),
+		"recipes/once/once.go", `if end := h.Err(); err == nil && end != nil {`, `if end := h.Err(); err == nil && end != nil && false {`, testsOnce("TestWhoIsLateWithItsLookRunsNothing")),
 	one("once: what was noted without an answer counts as run for who noted it",
 		"recipes/once/once.go", `t.inert = append(t.inert, h.Token())`, ``, testsOnce("TestASlotThatWasNotedWithoutAnAnswerIsRunByWhoNotedIt")),
+	one("once: what was noted as the hold was lost counts as run for who noted it",
+		"recipes/once/once.go", `	if err != nil {
+		t.inert = append`, `	if err != nil && h.Err() == nil {
+		t.inert = append`, testsOnce("TestASlotThatWasNotedAsTheHoldWasLostIsRunByWhoNotedIt")),
 	one("once: what was noted without an answer is run after a later slot",
 		"recipes/once/once.go", `last.Slot == t.slot && !last.Done && slices.Contains(t.inert, last.Token)`, `len(t.inert) > 0 && slices.Contains(t.inert, t.inert[0])`,
 		testsOnce("TestASlotThatWasNotedWithoutAnAnswerIsNotRunAfterALaterOne")),
@@ -50,14 +54,13 @@ var recipes = []Bug{
 			return err
 		}`, `		_ = fn(ctx, h)`, testsOnce("TestASlotWhoseProcessDiesIsRunAgainIfAtLeastOnce")),
 	one("once: a job that is run at most once begins before its note has an answer",
-		"recipes/once/once.go", `		if err = h.SetMemo(ctx, Record{Slot: t.slot, Token: h.Token()}.encode()); err != nil {`,
-		`		go h.SetMemo(ctx, Record{Slot: t.slot, Token: h.Token()}.encode())
-		if err != nil {`,
+		"recipes/once/once.go", `		err = h.SetMemo(ctx, Record{Slot: t.slot, Token: h.Token()}.encode())`,
+		`		go h.SetMemo(ctx, Record{Slot: t.slot, Token: h.Token()}.encode())`,
 		slotsEndAnywhere("a slot whose process is cut off at any request, and comes back, if at most once")),
 	one("once: a slot is noted as run before the job, though it is to be run at least once",
 		"recipes/once/once.go", `	if t.policy == AtMostOnce {
-		if err = h.SetMemo(ctx, Record{Slot: t.slot, `, `	if t.policy > 0 {
-		if err = h.SetMemo(ctx, Record{Slot: t.slot, Done: t.policy == AtLeastOnce, `,
+		err = h.SetMemo(ctx, Record{Slot: t.slot, `, `	if t.policy > 0 {
+		err = h.SetMemo(ctx, Record{Slot: t.slot, Done: t.policy == AtLeastOnce, `,
 		slotsEndAnywhere("a slot whose process dies before any request, if at least once")),
 	one("group: a lock of the group's name becomes a member",
 		"recipes/group/group.go", ` || h.Node().Kind != rules.Reader {`, ` {`,
