@@ -52,7 +52,7 @@
 //	monitor=URL             nats: see nats.WithMonitor; with credentials=PATH a file of credentials instead of a password
 //	server=URL              kube: the API server, if it is not that of the pod: https://host:6443, or http://127.0.0.1:8001 for
 //	                        kubectl proxy; with token-file=PATH, ca=PATH, cert=PATH and key=PATH as needed
-//	kubeconfig=PATH         kube: a kubeconfig in JSON, see kube.WithKubeconfig; context=NAME chooses one of its contexts
+//	kubeconfig=PATH         kube: see kube.WithKubeconfig; context=NAME chooses one of its contexts
 //
 // A password may also stand in the URL, as user:password@host, with %xx for characters that have a meaning in URLs: a
 // password with a / or a ? as it is is refused, and not shown. If others can see the URL, as in a list of processes, use a

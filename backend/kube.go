@@ -5,9 +5,12 @@ package backend
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/kube"
@@ -46,7 +49,7 @@ func kubes(t *target) (connect, error) {
 		}
 	}
 	return func(ctx context.Context, c config) (*coord.Client, error) {
-		opts := append([]kube.Option{kube.WithLogger(c.log), kube.WithClient(c.client...)}, opts...)
+		opts := append([]kube.Option{kube.WithLogger(c.log), kube.WithClient(c.client...), kube.WithYAML(yamlToJSON)}, opts...)
 		if c.ttl > 0 {
 			opts = append(opts, kube.WithTTL(c.ttl))
 		}
@@ -55,4 +58,12 @@ func kubes(t *target) (connect, error) {
 		}
 		return kube.Connect(ctx, namespace, opts...)
 	}, nil
+}
+
+func yamlToJSON(text []byte) ([]byte, error) {
+	var all any
+	if err := yaml.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	return json.Marshal(all)
 }

@@ -25,6 +25,7 @@ type access struct {
 	tokenFile, caFile   string
 	certFile, keyFile   string
 	kubeconfig, context string
+	toJSON              func(yaml []byte) (json []byte, err error)
 
 	// from a kubeconfig
 	serverName    string

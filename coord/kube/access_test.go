@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"net/http"
@@ -136,7 +137,7 @@ func TestAnAuthorityThatIsReplacedIsReadAgain(t *testing.T) {
 	})
 }
 
-func TestAKubeconfigInJSON(t *testing.T) {
+func TestAKubeconfig(t *testing.T) {
 	server, _ := guarded(t, newFake(t))
 	config := map[string]any{
 		"current-context": "other",
@@ -166,6 +167,20 @@ func TestAKubeconfigInJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
+	write(t, path, "in: another notation\n")
+	inYAML := func(yaml []byte) ([]byte, error) {
+		if string(yaml) != "in: another notation\n" {
+			t.Errorf("it is given %q", yaml)
+		}
+		return text, nil
+	}
+	if s, err = Open(within(t, 20*time.Second), "", WithKubeconfig(path, "here"), WithYAML(inYAML)); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	_, err = Open(within(t, 20*time.Second), "", WithKubeconfig(path, "here"), WithYAML(func([]byte) ([]byte, error) { return nil, errors.New("line 1") }))
+	storecheck.Refused(t, err, coord.ErrInvalid, "line 1")
+	write(t, path, string(text))
 	for context, says := range map[string]string{"": "no cluster", "plugin": "kubectl proxy", "blind": "insecure-skip-tls-verify", "none": "no context"} {
 		if _, err := Open(within(t, 20*time.Second), "", WithKubeconfig(path, context)); err == nil {
 			t.Errorf("%q: it opens", context)

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// kubeconfig is a file of that name, in JSON.
+// kubeconfig is what a file of that name says.
 type kubeconfig struct {
 	Current  string `json:"current-context"`
 	Contexts []struct {
@@ -56,13 +56,12 @@ func (a *access) read() (namespace string, err error) {
 	if err != nil {
 		return "", pkg.Invalid("the kubeconfig: %w", err)
 	}
-	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) || len(text) > maxKubeconfig {
-		return "", pkg.Invalid("the kubeconfig %s is not JSON: write one with "+
-			"`kubectl config view --raw --flatten --minify -o json`, or use `kubectl proxy`", a.kubeconfig)
+	if text, err = a.inJSON(text); err != nil {
+		return "", err
 	}
 	var k kubeconfig
 	if err := json.Unmarshal(text, &k); err != nil {
-		return "", pkg.Invalid("the kubeconfig %s is no kubeconfig in JSON: %w", a.kubeconfig, err)
+		return "", pkg.Invalid("the kubeconfig %s is no kubeconfig: %w", a.kubeconfig, err)
 	}
 	chosen := a.context
 	if chosen == "" {
@@ -81,6 +80,24 @@ func (a *access) read() (namespace string, err error) {
 		return namespace, a.takeUser(&k, c.Context.User)
 	}
 	return "", pkg.Invalid("the kubeconfig %s has no context %q", a.kubeconfig, chosen)
+}
+
+// inJSON puts the text of a kubeconfig into JSON, unless it is that already.
+func (a *access) inJSON(text []byte) ([]byte, error) {
+	switch {
+	case len(text) > maxKubeconfig:
+		return nil, pkg.Invalid("the kubeconfig %s has %d bytes", a.kubeconfig, len(text))
+	case bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")):
+		return text, nil
+	case a.toJSON == nil:
+		return nil, pkg.Invalid("the kubeconfig %s is not JSON: write one with "+
+			"`kubectl config view --raw --flatten --minify -o json`, or see WithYAML", a.kubeconfig)
+	}
+	inJSON, err := a.toJSON(text)
+	if err != nil {
+		return nil, pkg.Invalid("the kubeconfig %s is no YAML: %w", a.kubeconfig, err)
+	}
+	return inJSON, nil
 }
 
 func (a *access) takeCluster(k *kubeconfig, name string) error {

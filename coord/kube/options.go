@@ -50,11 +50,17 @@ func WithClientCertificate(certificate, key string) Option {
 //
 //	kubectl config view --raw --flatten --minify -o json > kubeconfig.json
 //
-// context chooses one of its contexts; with "" it is the current one. A kubeconfig in YAML is refused, and so is one that has
-// another program run for a token: for these use `kubectl proxy`, or [New] with client-go's own rest.HTTPClientFor. It is for
-// [Connect] and [Open].
+// context chooses one of its contexts; with "" it is the current one. A kubeconfig in YAML needs [WithYAML]. One that has another
+// program run for a token is refused: use `kubectl proxy`, or [New] with client-go's own rest.HTTPClientFor. It is for [Connect]
+// and [Open].
 func WithKubeconfig(path, context string) Option {
 	return func(c *config) { c.access.kubeconfig, c.access.context = path, context }
+}
+
+// WithYAML has a kubeconfig in YAML put into JSON by toJSON, such as YAMLToJSON of sigs.k8s.io/yaml: this package needs no library
+// for that. The URLs of package backend and of the tool read YAML. It is for [Connect] and [Open].
+func WithYAML(toJSON func(yaml []byte) (json []byte, err error)) Option {
+	return func(c *config) { c.access.toJSON = toJSON }
 }
 
 // WithTTL sets how long a session lasts if nothing is heard from its process: how soon a dead holder's line goes on, and how
