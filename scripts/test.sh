@@ -3,14 +3,14 @@
 #
 #   scripts/test.sh PACKAGES...      as `go test` wants them; from the folder of go.work
 #
-# Packages with real servers may fail because the machine was held up. So a package that fails is run once more, by
+# Packages with real servers and processes may fail because the machine was held up. So a package that fails is run once more, by
 # itself. The first failure is printed in full, and is a bug to find, even if the second run passes.
 set -uo pipefail
 unset CDPATH
 cd "$(dirname "$0")/.."
 
-side_by_side=4
-with_servers='^github.com/turnwise/turnwise/(coord/(zk|etcd|redis(/quorum)?|postgres|mysql|nats|memcached|kube|file)|backend|cmd/turnwise|examples|observe/prom|verify/(servers|browser|integration/.*|simulation/(zookeeper|etcdcluster)))$'
+side_by_side=3
+with_servers='^github.com/turnwise/turnwise/(coord/(zk|etcd|redis(/quorum)?|postgres|mysql|nats|memcached|kube|file)|backend|cmd/turnwise(/.*)?|examples|observe/prom|verify/(servers|browser|integration/.*|simulation/(zookeeper|etcdcluster)))$'
 export TURNWISE_REQUIRE_SERVERS=1
 
 out=$(mktemp)
@@ -26,7 +26,7 @@ if [ ${#failed[@]} = 0 ] || grep -qE '^FAIL\s.*\[(build|setup) failed\]' "$out";
 	exit 1
 fi
 for package in "${failed[@]}"; do
-	[[ $package =~ $with_servers ]] || { echo "test.sh: $package failed, and needs no server: not run again" >&2; exit 1; }
+	[[ $package =~ $with_servers ]] || { echo "test.sh: $package failed, and needs no server and no process: not run again" >&2; exit 1; }
 done
 echo "test.sh: FAILED THE FIRST TIME, each a bug to find: ${failed[*]}" >&2
 exec "${test[@]}" -p 1 "${failed[@]}"

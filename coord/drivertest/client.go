@@ -179,7 +179,11 @@ func breaks(s *scene) {
 	h := s.acquire(holder)
 	got := s.acquiring(s.ctx, waiter)
 	s.queued(2)
-	nodes, err := operator.Line(s.ctx, s.line)
+	var nodes []coord.Node
+	err := patient(s.ctx, func() (err error) {
+		nodes, err = operator.Line(s.ctx, s.line)
+		return err
+	})
 	if err != nil || len(nodes) != 2 || !nodes[0].Holds || nodes[1].Holds {
 		s.Fatalf("Line: %v, error %v", nodes, err)
 	}

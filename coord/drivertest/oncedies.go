@@ -200,12 +200,18 @@ func (d *doomed) play() error {
 	}
 	go func() {
 		defer close(returned)
-		_, _ = once.New(c, d.line, d.policy).Do(d.s.ctx, 7, func(ctx context.Context, h *coord.Hold) error {
-			if d.isDead() {
-				return ErrLinkLost // it is a ghost
+		_ = patient(d.s.ctx, func() error {
+			_, err := once.New(c, d.line, d.policy).Do(d.s.ctx, 7, func(ctx context.Context, h *coord.Hold) error {
+				if d.isDead() {
+					return ErrLinkLost // it is a ghost
+				}
+				d.runs.add(h)
+				return process.Ask("job", func() error { return d.job(ctx) })
+			})
+			if d.isCut() {
+				return nil
 			}
-			d.runs.add(h)
-			return process.Ask("job", func() error { return d.job(ctx) })
+			return err
 		})
 	}()
 	if _, ok := arrives(d.s.patience, d.cut); !ok {

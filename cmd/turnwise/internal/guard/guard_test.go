@@ -4,6 +4,7 @@ package guard
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -194,6 +195,24 @@ func TestTheGuardianIsGivenUpLast(t *testing.T) {
 	}
 }
 
+// isKilled reports whether a process is to die, and has not come to that yet, as on a busy machine.
+func isKilled(t *testing.T, pid int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return true // it has ended just now
+	}
+	for line := range strings.Lines(string(status)) {
+		if name, mask, _ := strings.Cut(line, ":"); name == "SigPnd" || name == "ShdPnd" {
+			pending, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+			require.NoError(t, err)
+			if pending>>(syscall.SIGKILL-1)&1 == 1 {
+				return true
+			}
+		}
+	}
+	return strings.Contains(string(status), "State:\tZ") || strings.Contains(string(status), "State:\tX")
+}
+
 func givenUpLast(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	line := `setsid sh -c 'trap "" TERM; echo $$ >"$0.new"; mv "$0.new" "$0"; while :; do sleep 0.05; done' "$0" & wait`
@@ -215,6 +234,6 @@ func givenUpLast(t *testing.T) {
 	r.Limit(in(100 * time.Millisecond))
 	for guardian.Alive() {
 	}
-	assert.False(t, detached.Alive(), "nobody is left to kill it if turnwise is killed now")
+	assert.True(t, !detached.Alive() || isKilled(t, pid), "nobody is left to kill it if turnwise is killed now")
 	assert.Contains(t, told(t, r), run.Gone)
 }
