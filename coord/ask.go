@@ -2,6 +2,7 @@ package coord
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
@@ -18,12 +19,15 @@ func Rank(n int) AcquireOption { return func(a *acquire) { a.says.rank = n } }
 
 // Ask asks all who stand in a line to let go, and waits until they have: it stands behind them, and leaves when its turn has come.
 // Nobody has to. It returns nil if all have let go, and if ctx ends before that, its error. Meanwhile whoever comes stands behind it.
-// Within a hold of the line it returns ErrHeld.
+// Within a hold of the line it returns ErrHeld, and if why is empty ErrInvalid.
 //
 //	err := client.Ask(ctx, "nightly", "the database is to be moved")
 func (c *Client) Ask(ctx context.Context, name, why string) error {
-	if c.Held(ctx, name) != nil { // it would wait for itself
+	switch {
+	case c.Held(ctx, name) != nil: // it would wait for itself
 		return &Error{Op: "acquire", Line: name, Err: ErrHeld}
+	case why == "":
+		return &Error{Op: "acquire", Line: name, Err: fmt.Errorf("%w: it does not say what it asks for", ErrInvalid)}
 	}
 	h, err := c.Acquire(ctx, name, rules.Lock, nil, RuleOf(rules.Lock), Asking(why))
 	if err != nil {

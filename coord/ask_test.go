@@ -145,3 +145,17 @@ func TestDataIsNoRemark(t *testing.T) {
 		}
 	})
 }
+
+// Whoever asks with nothing would wait, and nobody would hear of it.
+func TestWhoAsksSaysWhy(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		h := enter(t, s.Client())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		err := s.Client().Ask(ctx, "line", "")
+		require.ErrorIs(t, err, coord.ErrInvalid)
+		require.Zero(t, time.Since(began))
+		require.NoError(t, h.Release())
+	})
+}
