@@ -255,15 +255,14 @@ func (h *Hold) Release() error {
 func (h *Hold) takeOff() bool {
 	called := time.Now()
 	h.Err() // what has passed makes it lost, noticed or not
-	ends := h.finishAt(called, ErrReleased)
+	if h.finishAt(called, ErrReleased) && h.isTold() { // before anybody else is let in, who is told of as well
+		h.acquired.tells.released(called, h.Node, called.Sub(h.since))
+	}
 	if h.outer == nil {
 		return h.session.remove(h)
 	}
 	h.outer.forget(h)
 	if h.isTurn() {
-		if ends {
-			h.acquired.tells.released(called, h.Node, called.Sub(h.since))
-		}
 		h.shared.pass(h)
 	}
 	return false
@@ -357,8 +356,5 @@ func (h *Hold) leave() {
 		case <-gone:
 		case <-ctx.Done():
 		}
-	}
-	if *h.end.Load() == ErrReleased && h.isTold() {
-		h.acquired.tells.released(h.until, h.Node, time.Since(h.since))
 	}
 }
