@@ -191,7 +191,10 @@ func (w *waiter) afterwards(ctx context.Context) error {
 		}
 		var r round
 		if err == nil {
-			r, err = w.memo(ctx)
+			err = w.insist(ctx, func() (err error) {
+				r, err = w.memo(ctx)
+				return err
+			})
 		}
 		switch {
 		case err != nil:
@@ -221,7 +224,18 @@ func (w *waiter) sees(ctx context.Context, all []coord.Node) (r round, begun boo
 	w.seen = w.came(all)
 	next, r := w.place.sees(all)
 	if next == asks {
-		latest, err := w.memo(ctx)
+		var latest round
+		late := false
+		err := w.insist(ctx, func() (err error) {
+			if late { // some of them may have left long ago
+				if all, err = w.barrier.group().Members(ctx); err != nil {
+					return err
+				}
+			}
+			late = true
+			latest, err = w.memo(ctx)
+			return err
+		})
 		if err != nil {
 			return round{}, false, err
 		}
@@ -242,19 +256,16 @@ func (w *waiter) sees(ctx context.Context, all []coord.Node) (r round, begun boo
 }
 
 // memo reads which round has begun last.
-func (w *waiter) memo(ctx context.Context) (r round, err error) {
-	err = w.insist(ctx, func() error {
-		text, err := w.barrier.client.Memo(ctx, w.barrier.name)
-		if err != nil || text == nil {
-			return err
-		}
-		var is bool
-		if r, is = parseRound(string(text)); !is {
-			return fmt.Errorf("%w: the memo of this line is another recipe's: %q", coord.ErrInvalid, text[:min(len(text), 40)])
-		}
-		return nil
-	})
-	return r, err
+func (w *waiter) memo(ctx context.Context) (round, error) {
+	text, err := w.barrier.client.Memo(ctx, w.barrier.name)
+	if err != nil || text == nil {
+		return round{}, err
+	}
+	r, is := parseRound(string(text))
+	if !is {
+		return round{}, fmt.Errorf("%w: the memo of this line is another recipe's: %q", coord.ErrInvalid, text[:min(len(text), 40)])
+	}
+	return r, nil
 }
 
 // begin begins a round. First it is written down: from then on it has begun, whoever knows. Then all who look are told.

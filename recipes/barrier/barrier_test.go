@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -387,6 +388,39 @@ type noMemo struct{ driver.Driver }
 func (noMemo) Memo(ctx context.Context, _ string) ([]byte, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
+}
+
+// fitful is a service that has no answer now and then when it is asked for a memo.
+type fitful struct {
+	driver.Driver
+	silent *atomic.Bool
+}
+
+func (f fitful) Memo(ctx context.Context, line string) ([]byte, error) {
+	if f.silent.Load() {
+		return noMemo{}.Memo(ctx, line)
+	}
+	return f.Driver.Memo(ctx, line)
+}
+
+// The first in line has seen that enough have come, and hears only later which round has begun last.
+func TestWhoHasLeftLongBeforeTheRoundBeginsIsNotCounted(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var silent atomic.Bool
+		a := comes(t.Context(), coord.NewClient(fitful{s.Client().Driver(), &silent}), 2)
+		silent.Store(true)
+		ctx, cancel := context.WithCancel(t.Context())
+		b := comes(ctx, s.Client(), 2)
+		time.Sleep(time.Minute)
+		cancel()
+		require.ErrorIs(t, (<-b).err, context.Canceled)
+		time.Sleep(time.Minute)
+		silent.Store(false)
+		time.Sleep(time.Minute)
+		require.Empty(t, a, "nobody goes on alone")
+		require.Equal(t, gone{1, nil}, <-comes(t.Context(), s.Client(), 2))
+		require.Equal(t, gone{1, nil}, <-a)
+	})
 }
 
 func TestAMemoThatCannotBeReadIsSaid(t *testing.T) {

@@ -93,6 +93,8 @@ var recipes = []Bug{
 		"recipes/barrier/place.go", `p.came(all) >= p.size`, `len(all) >= p.size`, testsBarrier("TestWhoWaitsForAnotherNumberIsNotCounted")),
 	one("barrier: who lost its place comes again, and was counted before",
 		"recipes/barrier/barrier.go", `case r.reaches(w.me):`, `case r.reaches(w.me) && false:`, testsBarrier("TestWhoWasCutOffComesAgainUnlessItMayHaveBeenCounted")),
+	one("barrier: who has left long before a round begins is counted",
+		"recipes/barrier/barrier.go", `			late = true`, `			late = false`, testsBarrier("TestWhoHasLeftLongBeforeTheRoundBeginsIsNotCounted")),
 	one("barrier: who leaves does not wait for the others",
 		"recipes/barrier/barrier.go", `all[0].Token <= in.last:`, `all[0].Token <= 0:`, testsBarrier("TestAllAreInsideAtTheSameTime")),
 	one("together: a node whose hold has ended is passed on",
