@@ -76,7 +76,8 @@ type acquire struct {
 	blocker Node     // the nearest of them
 	trouble error    // what the service said last
 
-	waits bool // the observers were told that it does
+	waits bool        // the observers were told that it does
+	lost  func() Node // where it waited until its session ended; nil: it did not, or waits again
 
 	panicked atomic.Pointer[error] // the rule, on a goroutine of the driver
 }
@@ -155,7 +156,11 @@ func (a *acquire) run(ctx context.Context, line, kind string, data []byte, rule 
 		if ctx.Err() == nil && errors.Is(err, driver.ErrSessionEnded) {
 			continue
 		}
-		return nil, a.explain(caller, a.wrap(a.reason(ctx, err)))
+		err = a.wrap(a.reason(ctx, err))
+		if a.lost != nil {
+			a.tells.gaveUp(a.lost, time.Since(a.since), err)
+		}
+		return nil, a.explain(caller, err)
 	}
 }
 
@@ -254,7 +259,11 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	}
 	if errors.Is(err, driver.ErrSessionEnded) {
 		a.dropSession(s)
-		a.tells.rejoining(func() Node { return a.shown(place.Node()) })
+		node := func() Node { return a.shown(place.Node()) }
+		a.tells.rejoining(node)
+		if a.waits {
+			a.lost = node
+		}
 	}
 	if err == nil && announced != "" {
 		go h.announce()
@@ -283,7 +292,7 @@ func (a *acquire) awaitTurn(ctx context.Context, s *session, place driver.Place,
 		case a.try:
 			return nil, waited, driver.ErrBusy
 		case !waited:
-			a.waits = true
+			a.waits, a.lost = true, nil
 			a.tells.waiting(node, len(ahead))
 			a.tellFirst(ctx, node)
 			if a.onWait != nil {

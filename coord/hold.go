@@ -254,7 +254,7 @@ func (h *Hold) Release() error {
 // takeOff is what Release does here, before the service is asked. It returns true to who then has to call leave.
 func (h *Hold) takeOff() bool {
 	called := time.Now()
-	h.Err() // what has passed makes it lost, noticed or not
+	h.Err()                                            // what has passed makes it lost, noticed or not
 	if h.finishAt(called, ErrReleased) && h.isTold() { // before anybody else is let in, who is told of as well
 		h.acquired.tells.released(called, h.Node, called.Sub(h.since))
 	}

@@ -48,7 +48,8 @@ type Observer struct {
 	// Rejoining: a waiter lost its place with its session and joins again at the tail.
 	Rejoining func(at time.Time, lost Node)
 
-	// GaveUp: a call that had to wait has ended without its turn; err is what it returns, and waited how long ago it was made.
+	// GaveUp: a call that had to wait has ended without its turn; err is what it returns, and waited how long ago it was made. If it
+	// had no place just then, me is the one that it has lost.
 	GaveUp func(at time.Time, me Node, waited time.Duration, err error)
 
 	// Granted: it is this node's turn; waited is how long ago Acquire was called.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/verify/bubble"
@@ -233,6 +234,43 @@ func TestAnObserverIsToldWhoGivesUp(t *testing.T) {
 		require.NoError(t, enter(t, c).Release())
 		synctest.Wait()
 		assert.Len(t, waiting, 1)
+		assert.Equal(t, waiting, gaveUp)
+	})
+}
+
+// It has lost its place, and there is no other: it is told all the same that it has ended without its turn.
+func TestAnObserverIsToldWhoGivesUpAfterItHasLostItsPlace(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		h := enter(t, s.Client())
+		var waiting, lost, gaveUp []coord.Token
+		opened := 0
+		m := &meddler{open: func(ctx context.Context, do opens) (driver.Session, error) {
+			if opened++; opened > 1 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return do(ctx)
+		}}
+		c := m.client(s, coord.WithObserver(&coord.Observer{
+			Waiting:   func(_ time.Time, me coord.Node, _ int) { waiting = append(waiting, me.Token) },
+			Rejoining: func(_ time.Time, me coord.Node) { lost = append(lost, me.Token) },
+			GaveUp: func(_ time.Time, me coord.Node, waited time.Duration, err error) {
+				gaveUp = append(gaveUp, me.Token)
+				assert.Equal(t, time.Hour, waited)
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.ErrorIs(t, err, coord.ErrUnavailable)
+			},
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		turn := coord.Chan(ctx, on(c))
+		time.Sleep(time.Minute)
+		s.Expire(m.under)
+		require.ErrorIs(t, (<-turn).Err, context.DeadlineExceeded)
+		require.NoError(t, h.Release())
+		synctest.Wait()
+		assert.Len(t, waiting, 1)
+		assert.Equal(t, waiting, lost)
 		assert.Equal(t, waiting, gaveUp)
 	})
 }
