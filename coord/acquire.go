@@ -35,7 +35,8 @@ const forever time.Duration = math.MaxInt64
 // Zero or less changes nothing.
 func MaxHold(d time.Duration) AcquireOption { return func(a *acquire) { a.maxHold = d } }
 
-// Anew joins the line even if the caller already holds it. It is for recipes that have room for several holders.
+// Anew joins the line even if the caller already holds it. If it holds it alone and would wait for itself, Acquire returns ErrHeld.
+// It is for recipes that have room for several holders.
 func Anew() AcquireOption { return func(a *acquire) { a.ifHeld = joinAnew } }
 
 // OnWait has f called once Acquire has taken its place in line and found that it has to wait there, and again if it has to
@@ -186,14 +187,18 @@ func (a *acquire) prepare(ctx context.Context, line, kind string, data []byte, r
 	if err := a.says.check(data); err != nil {
 		return nil, err
 	}
-	if held := a.Held(ctx, line); held != nil && a.ifHeld != joinAnew {
+	if held := a.Held(ctx, line); held != nil {
 		switch {
+		case a.ifHeld == joinAnew && held.shutsOut(rule, Node{Line: name, Kind: kind, Data: data}):
+			return nil, ErrHeld
+		case a.ifHeld == joinAnew:
 		case !rules.Covers(held.kind(), kind):
 			return nil, ErrUpgrade
 		case a.ifHeld == refuseHeld:
 			return nil, ErrHeld
+		default:
+			return held, nil
 		}
-		return held, nil
 	}
 	if a.traces != nil && a.shared == nil && !a.sharesNode() {
 		a.says.trace = a.traceOf(ctx)

@@ -152,6 +152,11 @@ func (h *Hold) stands() Node {
 	return n
 }
 
+// shutsOut reports whether the line is held alone, and one with that rule would wait for that.
+func (h *Hold) shutsOut(rule Rule, me Node) bool {
+	return rules.Covers(h.kind(), rules.Lock) && len(rule.WaitFor(me, []Node{h.outermost().stands()})) > 0
+}
+
 // downgrade ends the nested holds that need more than kind.
 func (h *Hold) downgrade(kind string) {
 	h.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/verify/bubble"
 )
@@ -150,5 +151,34 @@ func TestWhetherALineIsHeldTakesNoList(t *testing.T) {
 		list := testing.AllocsPerRun(100, func() { c.Holds(ctx) })
 		assert.Less(t, testing.AllocsPerRun(100, func() { c.Held(ctx, "line") }), list)
 		require.NoError(t, h.Release())
+	})
+}
+
+// Some recipes have room for several holders, of which the caller may be more than one. Within a hold that shuts out all others it
+// would wait for itself, whatever it asks for.
+func TestWithinAHoldThatShutsOutAllNobodyJoinsAnew(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		ask := func(held, asked string) error {
+			outer, err := c.Acquire(t.Context(), "line", held, nil, coord.RuleOf(held))
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(outer.Context(), time.Hour)
+			defer cancel()
+			began := time.Now()
+			h, err := c.Acquire(ctx, "line", asked, nil, coord.RuleOf(asked), coord.Anew())
+			require.Zero(t, time.Since(began), "%s within %s", asked, held)
+			if err == nil {
+				require.NoError(t, h.Release())
+			}
+			require.NoError(t, outer.Release())
+			return err
+		}
+		for _, held := range []string{rules.Lock, rules.Writer, rules.Lead} {
+			for _, asked := range []string{rules.Reader, "S1of3"} {
+				require.ErrorIs(t, ask(held, asked), coord.ErrHeld)
+			}
+		}
+		require.NoError(t, ask(rules.Reader, rules.Reader))
+		require.NoError(t, ask("S1of3", "S2of3"))
 	})
 }
