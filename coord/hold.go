@@ -101,13 +101,7 @@ func newHold(a *acquire, s *session, place driver.Place, alone bool, grantedAs s
 	if a.notes {
 		h.noting = time.AfterFunc(noteAfter, h.note)
 	}
-	err := s.add(h)
-	if err == nil && s.isBeside(h) { // asked afterwards: of two that are added at once, one finds the other
-		s.remove(h)
-		s.stand(-1)
-		err = errBeside
-	}
-	if err != nil {
+	if err := s.admit(h); err != nil {
 		h.finish(err)
 		return nil, err
 	}

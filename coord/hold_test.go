@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/mem"
 	"github.com/turnwise/turnwise/verify/bubble"
 )
@@ -402,6 +403,32 @@ func TestAnewJoinsBesideTheCallersOwnHold(t *testing.T) {
 		require.NoError(t, a.Release())
 		assert.NoError(t, b.Err())
 		require.NoError(t, b.Release())
+	})
+}
+
+// The rule fails as the hold is compared with another one of the client.
+func TestOfARuleThatPanicsNoHoldIsLeft(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		read := coord.RuleOf(rules.Reader)
+		first, err := c.Acquire(t.Context(), "line", rules.Reader, nil, read)
+		require.NoError(t, err)
+		looks := 0
+		rule := read
+		rule.WaitFor = func(me coord.Node, ahead []coord.Node) []coord.Node {
+			if looks++; looks == 2 {
+				panic("broken")
+			}
+			return read.WaitFor(me, ahead)
+		}
+		require.PanicsWithValue(t, "broken", func() { _, _ = c.Acquire(t.Context(), "line", rules.Reader, nil, rule) })
+		time.Sleep(time.Second)
+		require.Len(t, lineOf(t, s, "line"), 1)
+		require.NoError(t, first.Release())
+		require.Zero(t, c.Health().Holds)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, c.Shutdown(ctx))
 	})
 }
 

@@ -326,6 +326,25 @@ func (s *session) add(h *Hold) error {
 	return nil
 }
 
+// admit is add for a hold that must not be beside another one. Of a rule that panics nothing is left.
+func (s *session) admit(h *Hold) error {
+	if err := s.add(h); err != nil {
+		return err
+	}
+	beside := true
+	defer func() {
+		if beside {
+			s.remove(h)
+			s.stand(-1)
+			h.finish(errBeside)
+		}
+	}()
+	if beside = s.isBeside(h); beside { // asked afterwards: of two that are added at once, one finds the other
+		return errBeside
+	}
+	return nil
+}
+
 // has is called with client.mu held.
 func (s *session) has(h *Hold) bool {
 	_, has := s.holds[h]

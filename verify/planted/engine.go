@@ -37,7 +37,7 @@ var engine = []Bug{
 `},
 	}, hunt("register")},
 	one("a waiter enters beside a holder of its own client",
-		"coord/hold.go", `if err == nil && s.isBeside(h) {`, `if err == nil && false && s.isBeside(h) {`, testsEngine("TestAWaiterDoesNotEnterBesideAHolderOfItsOwnClient")),
+		"coord/session.go", `beside = s.isBeside(h); beside {`, `beside = false && s.isBeside(h); beside {`, testsEngine("TestAWaiterDoesNotEnterBesideAHolderOfItsOwnClient")),
 	one("a release after closing takes nothing away",
 		"coord/hold.go", `if errors.Is(err, driver.ErrSessionEnded) && h.session.abandoned.Load() {`, `if err == nil && h.session.abandoned.Load() {`,
 		Tests{Module: ".", Package: "./coord/register/storetest", Run: "^TestDriverOnAPresence$/^18/" + named("a release after closing takes the node away")}),
