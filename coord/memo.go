@@ -55,8 +55,8 @@ func (h *Hold) Memo(ctx context.Context) ([]byte, error) {
 // away. The service refuses it once the hold's node has gone, so of those who held one after the other only the present one can
 // write. It is for holds that exclude all others who write it.
 //
-// If no answer comes it returns ErrUnsettled: the memo may have been written, or be written yet, but not after another SetMemo,
-// or Release, has returned nil.
+// If no answer comes it returns ErrUnsettled: the memo may have been written, or be written yet, but not after another SetMemo has
+// returned nil, nor once the hold's node has gone.
 func (h *Hold) SetMemo(ctx context.Context, memo []byte) error {
 	fail := func(err error) error { return &Error{Op: "memo", Line: h.acquired.line, Err: err} }
 	if len(memo) > MaxMemo {

@@ -45,8 +45,8 @@ const farewell = 250 * time.Millisecond
 // shard is another member's (the cause is ErrMoved), when its hold is lost, or when Run ends. fn must then stop: the next owner waits
 // for it. If fn returns nil before that, the shard stays with this member, and nothing runs for it until it moves.
 //
-// When ctx ends, Run leaves the group, stops the work, waits for it and returns nil; if the service was out of reach just then, the
-// error says so. If fn fails, Run does the same and returns the error, but not if that only says that fn's context has ended, or if
+// When ctx ends, Run leaves the group, stops the work, waits for it and returns nil; if it was no member just then, since the service
+// was out of reach, the error says so. If fn fails, Run does the same and returns the error, but not if that only says that fn's context has ended, or if
 // the hold was lost: it may be in vain then, and fn is run again where it should be. If the membership is lost, all shards are, and Run
 // joins again. Run also returns an error that trying again cannot mend, as election.Run does; coord.ErrInvalid says that another
 // member, who came before, counts otherwise. Whoever counts otherwise owns nothing.
