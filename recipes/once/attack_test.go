@@ -436,3 +436,21 @@ func TestAJobShorterThanTheClocksAreApart(t *testing.T) {
 		})
 	}
 }
+
+// The memo of another line may be another recipe's.
+func TestASlotIsNotedUnderNoOtherHold(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		j := once.New(c, "job", once.AtMostOnce)
+		_, err := j.Begin(t.Context(), 1, nil)
+		require.ErrorIs(t, err, coord.ErrInvalid)
+		require.ErrorIs(t, j.End(t.Context(), 1, nil), coord.ErrInvalid)
+		h, err := mutex.New(c, "other").Lock(t.Context())
+		require.NoError(t, err)
+		require.ErrorIs(t, j.End(t.Context(), 1, h), coord.ErrInvalid)
+		memo, err := h.Memo(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, memo)
+		require.NoError(t, h.Release())
+	})
+}

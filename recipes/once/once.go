@@ -154,8 +154,8 @@ func (j *Job) Begin(ctx context.Context, slot int64, h *coord.Hold) (settled boo
 	if err := j.check(); err != nil {
 		return false, err
 	}
-	if n := h.Node(); n.Line != j.name || !rules.Covers(n.Kind, rules.Lock) {
-		return false, j.invalid(fmt.Sprintf("the hold is of %q, as %s: it must have the job's line alone", n.Line, n.Kind))
+	if err := j.checkHold(h); err != nil {
+		return false, err
 	}
 	t := turn{Job: j, slot: slot}
 	return t.begin(ctx, h)
@@ -164,11 +164,24 @@ func (j *Job) Begin(ctx context.Context, slot int64, h *coord.Hold) (settled boo
 // End notes that the slot was run, under the hold that it was begun with. Do calls it when fn has returned without an error. With
 // AtMostOnce it returns nil even if that fails: nobody runs the slot again in any case.
 func (j *Job) End(ctx context.Context, slot int64, h *coord.Hold) error {
+	if err := j.checkHold(h); err != nil {
+		return err
+	}
 	err := h.SetMemo(ctx, Record{Slot: slot, Done: true, Token: h.Token()}.encode())
 	if j.policy == AtMostOnce {
 		return nil
 	}
 	return err
+}
+
+func (j *Job) checkHold(h *coord.Hold) error {
+	if h == nil {
+		return j.invalid("the hold is nil")
+	}
+	if n := h.Node(); n.Line != j.name || !rules.Covers(n.Kind, rules.Lock) {
+		return j.invalid(fmt.Sprintf("the hold is of %q, as %s: it must have the job's line alone", n.Line, n.Kind))
+	}
+	return nil
 }
 
 func (j *Job) check() error {
