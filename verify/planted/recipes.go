@@ -79,6 +79,8 @@ var recipes = []Bug{
 		Tests{Module: ".", Package: "./recipes/election", Run: "^TestWhoYieldsWithinItsTermGoesOnLeading$"}),
 	one("coord: data that looks like a remark is read as one",
 		"coord/note.go", `if misread(b, data) {`, `if misread(b, data) && false {`, testsEngine("TestDataIsNoRemark")),
+	one("coord: who has lost its place gives up without a word",
+		"coord/acquire.go", `if a.lost != nil {`, `if a.lost != nil && false {`, testsEngine("TestAnObserverIsToldWhoGivesUpAfterItHasLostItsPlace")),
 	one("coord: within a hold that shuts out all one may wait for itself",
 		"coord/nested.go", `return rules.Covers(h.kind(), rules.Lock) && `, `return false && `, testsEngine("TestWithinAHoldThatShutsOutAllNobodyJoinsAnew")),
 	one("coord: who holds beside a holder is heard asking",
