@@ -197,6 +197,8 @@ func (w *waiter) afterwards(ctx context.Context) error {
 			})
 		}
 		switch {
+		case err != nil && ctx.Err() != nil:
+			return w.gaveUp(ctx)
 		case err != nil:
 			return err
 		case r.reaches(w.me):

@@ -2,6 +2,7 @@ package barrier_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -390,7 +391,7 @@ func (noMemo) Memo(ctx context.Context, _ string) ([]byte, error) {
 	return nil, ctx.Err()
 }
 
-// fitful is a service that has no answer now and then when it is asked for a memo.
+// fitful is a service that fails now and then when it is asked for a memo.
 type fitful struct {
 	driver.Driver
 	silent *atomic.Bool
@@ -398,7 +399,7 @@ type fitful struct {
 
 func (f fitful) Memo(ctx context.Context, line string) ([]byte, error) {
 	if f.silent.Load() {
-		return noMemo{}.Memo(ctx, line)
+		return nil, errors.New("no answer")
 	}
 	return f.Driver.Memo(ctx, line)
 }
@@ -420,6 +421,24 @@ func TestWhoHasLeftLongBeforeTheRoundBeginsIsNotCounted(t *testing.T) {
 		require.Empty(t, a, "nobody goes on alone")
 		require.Equal(t, gone{1, nil}, <-comes(t.Context(), s.Client(), 2))
 		require.Equal(t, gone{1, nil}, <-a)
+	})
+}
+
+// It has lost its place, and asks whether it was counted.
+func TestWhoGivesUpWhileItAsksIsToldSo(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var silent atomic.Bool
+		under := s.Client()
+		ctx, cancel := context.WithCancel(t.Context())
+		a := comes(ctx, coord.NewClient(fitful{under.Driver(), &silent}), 2)
+		silent.Store(true)
+		s.Expire(under)
+		time.Sleep(time.Minute)
+		require.Empty(t, a)
+		cancel()
+		err := (<-a).err
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorContains(t, err, "no answer")
 	})
 }
 
