@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
@@ -73,11 +74,13 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 }
 
 func (e *Election) campaign(ctx context.Context, value []byte, maxWait *time.Duration) (*Term, error) {
+	var retries driverkit.Retries
 	for began := time.Now(); ; {
 		opts := slices.Clone(e.opts)
 		if maxWait != nil {
-			opts = append(opts, coord.MaxWait(*maxWait-time.Since(began)))
+			opts = append(opts, coord.MaxWait(max(*maxWait, 0)-time.Since(began)))
 		}
+		tried := time.Now()
 		h, err := e.client.Acquire(ctx, e.name, rules.Lead, value, rule, opts...)
 		if err != nil {
 			return nil, err
@@ -89,6 +92,8 @@ func (e *Election) campaign(ctx context.Context, value []byte, maxWait *time.Dur
 		}
 		_ = h.Release()
 		switch {
+		case !gives && !errors.Is(end, coord.ErrRemoved): // as each term does if MaxTerm is shorter than a look
+			_ = retries.Sleep(ctx, tried)
 		case errors.Is(end, coord.ErrRemoved):
 			return nil, &coord.Error{Op: "acquire", Line: e.name, Err: coord.ErrRemoved}
 		case gives && ctx.Err() != nil:

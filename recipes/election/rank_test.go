@@ -219,15 +219,16 @@ func TestWhoYieldsWithinItsTermGoesOnLeading(t *testing.T) {
 	})
 }
 
-// looking has something happen when somebody looks at a line for the first time.
+// looking has something happen when somebody looks at a line, and counts that.
 type looking struct {
 	driver.Driver
-	once sync.Once
-	then func()
+	looks int
+	then  func(look int)
 }
 
 func (l *looking) Line(ctx context.Context, line string) ([]driver.Node, error) {
-	l.once.Do(l.then)
+	l.looks++
+	l.then(l.looks)
 	return l.Driver.Line(ctx, line)
 }
 
@@ -235,9 +236,11 @@ func (l *looking) Line(ctx context.Context, line string) ([]driver.Node, error) 
 func TestATermThatEndsBeforeItBeginsIsNotReturned(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		link := s.Client()
-		client := coord.NewClient(&looking{Driver: link.Driver(), then: func() {
-			s.Expire(link)
-			time.Sleep(time.Second)
+		client := coord.NewClient(&looking{Driver: link.Driver(), then: func(look int) {
+			if look == 1 {
+				s.Expire(link)
+				time.Sleep(time.Second)
+			}
 		}})
 		term, err := election.New(client, "seat", election.Rank(1)).Campaign(t.Context(), nil)
 		require.NoError(t, err)
@@ -248,7 +251,7 @@ func TestATermThatEndsBeforeItBeginsIsNotReturned(t *testing.T) {
 
 func TestACandidateThatIsRemovedAtItsTurnIsTold(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
-		client := coord.NewClient(&looking{Driver: s.Client().Driver(), then: func() {
+		client := coord.NewClient(&looking{Driver: s.Client().Driver(), then: func(int) {
 			first, err := s.Client().First(t.Context(), "seat")
 			assert.NoError(t, err)
 			s.Remove(first)
@@ -257,5 +260,18 @@ func TestACandidateThatIsRemovedAtItsTurnIsTold(t *testing.T) {
 		_, err := election.New(client, "seat", election.Rank(1)).Campaign(t.Context(), nil)
 		require.ErrorIs(t, err, coord.ErrRemoved)
 		require.NotErrorIs(t, err, coord.ErrLost)
+	})
+}
+
+// Each term ends while the candidate looks who else stands: it must not stand again and again without a pause.
+func TestACandidateWhoseTermsAreTooShortDoesNotHurry(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		far := &looking{Driver: s.Client().Driver(), then: func(int) { time.Sleep(20 * time.Millisecond) }}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		e := election.New(coord.NewClient(far), "seat", election.Rank(1), election.MaxTerm(10*time.Millisecond))
+		_, err := e.Campaign(ctx, nil)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Less(t, far.looks, 60)
 	})
 }

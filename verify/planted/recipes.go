@@ -72,7 +72,7 @@ var recipes = []Bug{
 		"recipes/election/election.go", `if !gives && end == nil {`, `if !gives {`,
 		Tests{Module: ".", Package: "./recipes/election", Run: "^TestATermThatEndsBeforeItBeginsIsNotReturned$"}),
 	one("election: who stands again waits anew for as long as MaxWait says",
-		"recipes/election/election.go", `*maxWait-time.Since(began)`, `*maxWait+0*time.Since(began)`,
+		"recipes/election/election.go", `max(*maxWait, 0)-time.Since(began)`, `max(*maxWait, 0)+0*time.Since(began)`,
 		Tests{Module: ".", Package: "./recipes/election", Run: "^TestStandingAgainTakesNoMoreThanMaxWait$"}),
 	one("election: who yields within its term has none afterwards",
 		"recipes/election/rank.go", `if t.of.client.Held(ctx, t.of.name) != nil {`, `if t.of.client.Held(ctx, t.of.name) != nil && false {`,
