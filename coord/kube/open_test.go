@@ -155,6 +155,27 @@ func TestAServerThatLiesTakesLittleMemory(t *testing.T) {
 	}
 }
 
+// What comes after such an answer is the bare connection, and no ctx ends a read of it: a call, and then Close, would wait for as long as
+// the server likes.
+func TestAServerThatChangesToAnotherProtocolHoldsUpNobody(t *testing.T) {
+	address := storecheck.Serve(t, func(c net.Conn) {
+		c.Read(make([]byte, 4096)) // what it is asked
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+		io.Copy(io.Discard, c)
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, err := Open(within(t, 10*time.Second), "default", WithServer("http://"+address))
+		storecheck.Refused(t, err, driver.ErrDenied, "no Kubernetes API server")
+	}()
+	select {
+	case <-done:
+	case <-time.After(90 * time.Second):
+		t.Error("the server has said something, and whoever asked waits for more than that")
+	}
+}
+
 // Empty leases are remembered until the list is over, to be taken away.
 func TestAListOfEmptyLeasesTakesLittleMemory(t *testing.T) {
 	const pages, size = 40, 1 << 19

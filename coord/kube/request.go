@@ -160,6 +160,8 @@ func (s *Store) send(ctx context.Context, q request) (*http.Response, error) {
 	}
 	isJSON := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
 	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols: // the body is the bare connection, which heeds no ctx
+		err = storekit.Denied("this is no Kubernetes API server: it changes to another protocol")
 	case resp.StatusCode/100 != 2:
 		err = refusal(resp, isJSON)
 	case !isJSON:

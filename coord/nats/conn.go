@@ -159,6 +159,9 @@ func (s *Store) prove(ctx context.Context, c *conn) error {
 		return fmt.Errorf("ask the monitor: %w", err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols { // the body is the bare connection, which heeds no ctx
+		return fmt.Errorf("ask the monitor: %s: is that the monitoring port of the server?", resp.Status)
+	}
 	var says struct {
 		ID        string    `json:"server_id"`
 		Start     time.Time `json:"start"`

@@ -17,10 +17,12 @@ import (
 	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
+const greeting = `INFO {"server_id":"N","server_name":"N","version":"2.15.2","proto":1,"max_payload":1048576,"headers":true,"jetstream":true,"api_lvl":5}` + "\r\n"
+
 // speaks is the address of something that speaks NATS, and answers each request as told.
 func speaks(t *testing.T, answer func(subject string, data []byte, say func(string))) string {
 	return storecheck.Serve(t, func(c net.Conn) {
-		io.WriteString(c, `INFO {"server_id":"N","server_name":"N","version":"2.15.2","proto":1,"max_payload":1048576,"headers":true,"jetstream":true,"api_lvl":5}`+"\r\n")
+		io.WriteString(c, greeting)
 		sids := map[string]string{}
 		for r := bufio.NewReader(c); ; {
 			line, err := r.ReadString('\n')
@@ -108,6 +110,38 @@ func TestAnAnswerOfNothingTakesLittleMemory(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The library takes headers apart as they come, whoever they are for.
+func TestHeadersWithoutNumberTakeLittleMemory(t *testing.T) {
+	headers := []byte("NATS/1.0\r\n")
+	for n := 0; len(headers) < 40<<20; n++ {
+		headers = fmt.Appendf(headers, "%x:\r\n", n)
+	}
+	headers = append(headers, "\r\n\r\n"...)
+	address := storecheck.Serve(t, func(c net.Conn) {
+		io.WriteString(c, greeting)
+		for r := bufio.NewReader(c); ; {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			switch words := strings.Fields(line); {
+			case len(words) == 1: // PING
+				io.WriteString(c, "PONG\r\n")
+			case len(words) > 2 && words[0] == "SUB":
+				fmt.Fprintf(c, "HMSG %s %s %d %[3]d\r\n", strings.NewReplacer("*", "x", ">", "x").Replace(words[1]), words[len(words)-1], len(headers)-2)
+				c.Write(headers)
+			}
+		}
+	})
+	storecheck.Bounded(t, 200, func() {
+		s, err := Open(within(t, 6*time.Second), address)
+		if t.Log(err); err == nil {
+			s.Close()
+			t.Error("it was opened")
+		}
+	})
 }
 
 // A server may say at each page that there are more.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -180,6 +182,26 @@ func TestAMonitorMustShowWhatIsPromised(t *testing.T) {
 	_, err := Connect(within(t, 10*time.Second), lazy.URL(), WithClient(coord.Require(coord.Strength{Restart: coord.Remembers})))
 	if !errors.Is(err, coord.ErrTooWeak) {
 		t.Errorf("who must not forget gets a server that may: %v", err)
+	}
+}
+
+// What comes after such an answer is the bare connection, and no ctx ends a read of it.
+func TestAMonitorThatChangesToAnotherProtocolHoldsUpNobody(t *testing.T) {
+	monitor := storecheck.Serve(t, func(c net.Conn) {
+		c.Read(make([]byte, 4096)) // what it is asked
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+		io.Copy(io.Discard, c)
+	})
+	address := speaks(t, func(subject string, _ []byte, say func(string)) { sayOfNothing(subject, say) })
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		refused(t, coord.ErrUnavailable, "is that the monitoring port", address, WithMonitor("http://"+monitor))
+	}()
+	select {
+	case <-done:
+	case <-time.After(90 * time.Second):
+		t.Error("it was to be opened within three seconds, and whoever asked still waits")
 	}
 }
 

@@ -31,6 +31,9 @@ const (
 
 	// maxMessage is the largest message: a page of the subjects that a stream has.
 	maxMessage = 64 << 20
+
+	// maxHeaders is how much of a message its headers may be. What is made of short ones is twenty times as large.
+	maxHeaders = 1 << 20
 )
 
 func (v *vetted) Read(b []byte) (int, error) {
@@ -118,6 +121,11 @@ func (v *vetted) take(line []byte) error {
 	n, err := strconv.ParseUint(string(length), 10, 63)
 	if err != nil || n > maxMessage {
 		return fmt.Errorf("the server announces a message of %.20q bytes", length)
+	}
+	if words := bytes.Fields(says); string(verb) == "HMSG" && len(words) > 2 {
+		if n, err := strconv.ParseUint(string(words[len(words)-2]), 10, 63); err != nil || n > maxHeaders {
+			return fmt.Errorf("the server announces headers of %.20q bytes", words[len(words)-2])
+		}
 	}
 	v.rest = int64(n) + int64(len(lineEnd))
 	return nil
