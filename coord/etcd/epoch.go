@@ -49,7 +49,11 @@ func (s *session) confirm(ctx context.Context) error {
 func (s *session) putEpoch(ctx context.Context) error {
 	return s.d.retry(ctx, "put the session's key", func(ctx context.Context) error {
 		told, wrote, sent := s.told.Load(), s.epoch.rev.Load(), time.Now()
-		done, err := s.d.put(ctx, s.d.keys.epoch(s.lease), "", clientv3.WithLease(s.lease), clientv3.WithPrevKV())
+		done, err := s.writeEpoch(ctx, wrote > 0 && s.deadline.Passed())
+		if err == nil && done == nil {
+			s.end(errLeaseGone)
+			return s.life.Why()
+		}
 		if err == nil {
 			s.epoch.rev.Saw(done.Header.Revision)
 			s.epoch.seen = max(s.epoch.seen, done.Header.Revision)
@@ -61,6 +65,25 @@ func (s *session) putEpoch(ctx context.Context) error {
 		s.noticeLoss(err)
 		return err
 	})
+}
+
+// writeEpoch returns nil if the key is not there, and late: by then the lease may have expired, and be somebody else's of the same
+// number. Before that, whoever has removed the key has removed no more.
+func (s *session) writeEpoch(ctx context.Context, late bool) (*clientv3.PutResponse, error) {
+	key := s.d.keys.epoch(s.lease)
+	if !late {
+		return s.d.put(ctx, key, "", clientv3.WithLease(s.lease), clientv3.WithPrevKV())
+	}
+	there := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), ">", 0)}
+	answer, err := s.d.txn(ctx, there, []clientv3.Op{clientv3.OpPut(key, "", clientv3.WithLease(s.lease), clientv3.WithPrevKV())}, nil)
+	if err != nil || !answer.Succeeded {
+		return nil, err
+	}
+	done := answer.Responses[0].GetResponsePut()
+	if done == nil {
+		return nil, errNonsense
+	}
+	return &clientv3.PutResponse{Header: answer.Header, PrevKv: done.PrevKv}, nil
 }
 
 // readEpoch reads whether the session's key is there, and at which revision that was.

@@ -167,6 +167,36 @@ func TestNeighbourWhoMayReadTheLine(t *testing.T) {
 	n.handsOver()
 }
 
+// Bob may guess the number of the lease, and be granted one of that number as soon as it has expired. A process that was cut off for so
+// long must not go on with that one: what it puts there would stay for as long as bob has said, whatever becomes of the process.
+func TestNeighbourWhoIsGrantedALeaseOfTheSameNumberKeepsNobodysPlace(t *testing.T) {
+	cluster, _ := guarded(t)
+	l := connectLinkWith(t, asUser("locks"), cluster.Addrs()...)
+	s := open(t, l, WithTTL(2*time.Second))
+	join(t, s, entry("a", "lock"))
+	bob := pb.NewLeaseClient(connectLinkWith(t, asUser("nobody"), cluster.Addrs()...).client.ActiveConnection())
+	back := l.freeze(drivertest.Requests)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		_, err := bob.LeaseGrant(within(t, 20*time.Second), &pb.LeaseGrantRequest{ID: int64(s.lease), TTL: 3600})
+		if err == nil {
+			break
+		}
+		if !is(rpctypes.Error(err), rpctypes.ErrLeaseExist) || time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	back()
+	select {
+	case <-s.Done():
+	case <-time.After(5 * time.Second):
+		_, _, err := s.Join(within(t, 20*time.Second), entry("a", "lock"))
+		t.Logf("the session goes on, and joins: %v", err)
+	}
+	l.freeze(drivertest.Requests) // the process dies
+	next, ahead := join(t, open(t, connectLinkWith(t, asUser("locks"), cluster.Addrs()...)), entry("a", "lock"))
+	answers(t, waiter(t, next, ahead), 30*time.Second, nil, "the one behind a process that has died")
+}
+
 // Bob can end a hold, as an operator does. The holder hears of it at once.
 func TestNeighbourWhoMayWriteTheLineDeletes(t *testing.T) {
 	n := playNeighbours(t, mayWrite, lineA())

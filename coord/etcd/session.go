@@ -220,6 +220,9 @@ func (s *session) extend(r *renewal, patience time.Duration) error {
 			err = errNoLease
 		}
 	}
+	if err == nil && s.deadline.Passed() {
+		err = s.stillOurs(patience)
+	}
 	if err == nil {
 		s.renewed(sent, said)
 	}
@@ -234,15 +237,33 @@ func (s *session) extend(r *renewal, patience time.Duration) error {
 
 // readAlong reads the session's key once.
 func (s *session) readAlong(patience time.Duration) error {
+	_, err := s.readKey(patience)
+	return err
+}
+
+func (s *session) readKey(patience time.Duration) (found bool, err error) {
 	ctx, cancel := context.WithCancel(s.life.Context())
 	defer cancel()
 	defer time.AfterFunc(patience, cancel).Stop()
-	err := s.d.once(ctx, func(ctx context.Context) error {
-		_, _, err := s.readEpoch(ctx)
+	err = s.d.once(ctx, func(ctx context.Context) error {
+		there, _, err := s.readEpoch(ctx)
+		found = there
 		return err
 	})
 	if err != nil && ctx.Err() != nil {
-		return notHeard(patience)
+		err = notHeard(patience)
+	}
+	return found, err
+}
+
+// stillOurs is asked after a renewal that came late, when the lease may have expired meanwhile. Then anybody may have been granted
+// another of that number, and what would be put on it would stay for as long as he likes. The session's key tells them apart: it went
+// with ours.
+func (s *session) stillOurs(patience time.Duration) error {
+	found, err := s.readKey(patience)
+	if err == nil && !found {
+		s.end(errLeaseGone)
+		err = s.life.Why()
 	}
 	return err
 }

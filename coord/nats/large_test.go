@@ -135,7 +135,7 @@ func TestHeadersWithoutNumberTakeLittleMemory(t *testing.T) {
 			}
 		}
 	})
-	storecheck.Bounded(t, 200, func() {
+	storecheck.Bounded(t, 100, func() {
 		s, err := Open(within(t, 6*time.Second), address)
 		if t.Log(err); err == nil {
 			s.Close()

@@ -200,7 +200,7 @@ func TestAMonitorThatChangesToAnotherProtocolHoldsUpNobody(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(90 * time.Second):
+	case <-time.After(45 * time.Second):
 		t.Error("it was to be opened within three seconds, and whoever asked still waits")
 	}
 }

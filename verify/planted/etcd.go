@@ -68,6 +68,10 @@ var etcd = []Bug{
 		"coord/etcd/join.go", `for _, r := range keys.ranges(j.view) {`, `for _, r := range keys.ranges(j.view)[:0] {`, conformsEtcd("15", "a busy line is never joined")),
 	one("etcd: a number is given back by each of several departures",
 		"coord/etcd/leave.go", `p.free.Do(p.stoodDown)`, `p.stoodDown()`, conformsEtcd("06", "a second release does not touch the newer node")),
+	{"etcd: a session goes on with a lease that is somebody else's by now", []Edit{
+		{"coord/etcd/session.go", `if err == nil && s.deadline.Passed() {`, `if err == nil && false {`},
+		{"coord/etcd/epoch.go", `wrote > 0 && s.deadline.Passed()`, `false`},
+	}, testsEtcd("TestNeighbourWhoIsGrantedALeaseOfTheSameNumberKeepsNobodysPlace")},
 	one("etcd: an amended key has no lease",
 		"coord/etcd/amend.go", `clientv3.OpPut(p.key, value, clientv3.WithLease(p.lease)),`, `clientv3.OpPut(p.key, value),`, conformsEtcd("12", "one in the middle is amended and dies")),
 	one("etcd: a late amendment undoes a newer one",
