@@ -44,6 +44,49 @@ func TestAQuotaThatIsUsedUpIsSaidToBe(t *testing.T) {
 	require.NoError(t, hold.Release())
 }
 
+// As it comes, a server that heeds quotas lets anybody set them, whatever rights he has on what they are for. Then nobody joins until
+// somebody takes the quota away; no hold ends, and those in line go on.
+func TestWhoCanConnectSetsAQuotaThatKeepsOthersFromJoining(t *testing.T) {
+	t.Parallel()
+	c := servers.ZooKeeper(t, servers.JavaOptions("-Dzookeeper.enforceQuota=true"))
+	client, err := Connect(t.Context(), c.Addrs(), WithTTL(patience), WithDigestAuth("alice", "secret"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	ctx := storecheck.Within(t, patience)
+	hold, err := mutex.New(client, "orders").Lock(ctx)
+	require.NoError(t, err)
+	behind := make(chan *coord.Hold, 1)
+	go func() {
+		h, err := mutex.New(client, "orders").Lock(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		behind <- h
+	}()
+	storecheck.Eventually(t, "somebody waits", func() bool {
+		nodes, err := client.Line(ctx, "orders")
+		return err == nil && len(nodes) == 2
+	})
+	bob := adminConn(t, c.Addrs())
+	_, err = bob.Create("/turnwise/bobs", nil, 0, gozk.WorldACL(gozk.PermAll))
+	require.ErrorIs(t, err, gozk.ErrNoAuth)
+	for _, n := range []struct{ path, data string }{
+		{"", ""}, {"/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1"}, {"/zookeeper_stats", "count=1,bytes=0"},
+	} {
+		_, err := bob.Create("/zookeeper/quota/turnwise"+n.path, []byte(n.data), 0, gozk.WorldACL(gozk.PermAll))
+		require.NoError(t, err)
+	}
+	_, err = mutex.New(client, "other").Lock(ctx)
+	require.ErrorContains(t, err, "quota")
+	require.NoError(t, hold.Err())
+	require.NoError(t, hold.Release())
+	if next := <-behind; next != nil {
+		require.NoError(t, next.Release())
+	}
+	require.NoError(t, bob.Delete("/zookeeper/quota/turnwise/zookeeper_limits", -1))
+	storecheck.Locked(t, client, "other")
+}
+
 // An ensemble may keep sessions from having nodes.
 func TestASessionThatCanHaveNoNodesIsRefused(t *testing.T) {
 	t.Parallel()
