@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,8 +21,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/mortal"
+	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
 // The test's program runs once more as a process that can be killed, or that is another user's. What it is to do, and where:
@@ -46,6 +50,7 @@ func child() {
 		},
 		"listen":           listenAgainAndAgain,
 		"run out of files": runOutOfFiles,
+		"write little":     writeLittle,
 		"leave an heir":    leaveAnHeir,
 	}
 	if err := roles[role](dir); err != nil {
@@ -302,6 +307,46 @@ func TestRunningOutOfFilesIsTold(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// Somebody else may make a line larger than this process may make a file, and that is no trouble that passes.
+func TestALineThatIsLargerThanAFileMayBeIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := childProcess("write little", dir).Output(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	c := storecheck.Connected(t, func(ctx context.Context) (*coord.Client, error) { return Connect(ctx, dir) })
+	for _, name := range []string{"orders", "other"} {
+		if err := storecheck.Locked(t, c, name).Release(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func writeLittle(dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := Connect(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if _, err := mutex.New(c, "orders").Lock(ctx); err != nil {
+		return err
+	}
+	for _, most := range []uint64{100, 0} {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: most, Max: unix.RLIM_INFINITY}); err != nil {
+			return err
+		}
+		_, err = mutex.New(c, "other").Lock(ctx)
+		if !errors.Is(err, coord.ErrDenied) || !strings.Contains(err.Error(), "ulimit") {
+			return fmt.Errorf("Lock where a file may have %d bytes: %w", most, err)
+		}
+		_, err := Connect(ctx, filepath.Join(dir, fmt.Sprint("new", most)))
+		if !errors.Is(err, coord.ErrDenied) || !strings.Contains(err.Error(), "ulimit") {
+			return fmt.Errorf("Connect where a file may have %d bytes: %w", most, err)
+		}
+	}
+	return nil
 }
 
 func runOutOfFiles(dir string) error {

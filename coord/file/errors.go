@@ -34,6 +34,8 @@ func unnamed(what string, err error) error {
 // refusal makes an error of what the system says. Trouble that passes by itself is no denial.
 func refusal(what string, err error) error {
 	switch {
+	case errors.Is(err, unix.EFBIG):
+		return denied("%s: this process may not make a file as large as that, and nothing was changed: raise the limit (ulimit -f): %w", what, err)
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS), errors.Is(err, unix.ENOTDIR),
 		errors.Is(err, unix.ENOENT), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.EINVAL),
 		errors.Is(err, errNotOurs), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ESPIPE), errors.Is(err, unix.EISDIR):

@@ -41,6 +41,8 @@ var stores = []Bug{
 		"coord/mysql/schema.go", `case strange != "":`, `case false:`, testsIn("coord/mysql", "TestATableThatIsAlmostLikeOursIsRefused")),
 	one("mysql: a view in the table's place is used",
 		"coord/mysql/statements.go", `DELETE {t} FROM {t} FORCE INDEX (PRIMARY)`, `DELETE {t} FROM {t}`, testsIn("coord/mysql", "TestATableThatIsReplacedRunsNothing")),
+	one("file: a limit on what this process may write is waited for",
+		"coord/file/errors.go", `case errors.Is(err, unix.EFBIG):`, `case false:`, testsForgetful("file", "TestALineThatIsLargerThanAFileMayBeIsRefused")),
 	one("file: something else in the place of one register ends a list",
 		"coord/file/list.go", `if isSpoilt(err) {`, `if isSpoilt(nil) {`, testsForgetful("file", "TestStore/disk/13_what_a_stranger_tells/"+spoiltHidesNoOther)),
 	one("memcached: something else in the place of one register ends a list",
