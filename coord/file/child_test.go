@@ -41,9 +41,12 @@ func child() {
 		return
 	}
 	roles := map[string]func(dir string) error{
-		"count":        func(dir string) error { fmt.Println("ready"); return countIn(dir, 1<<30) },
-		"count to 50":  func(dir string) error { return countIn(dir, 50) },
-		"make a group": func(dir string) error { unix.Umask(0o077); return countIn(dir, 50, WithGroup()) },
+		"count":               func(dir string) error { fmt.Println("ready"); return countIn(dir, 1<<30) },
+		"count to 50":         func(dir string) error { return countIn(dir, 50) },
+		"make a group":        func(dir string) error { unix.Umask(0o077); return countIn(dir, 50, WithGroup()) },
+		"make under a umask":  func(dir string) error { unix.Umask(0o177); return countIn(dir, 1) },
+		"wait under a umask":  waitUnderAUmask,
+		"visit under a umask": func(dir string) error { unix.Umask(0o777); return countIn(dir, 3) },
 		"open": func(dir string) error {
 			_, err := Open(context.Background(), dir)
 			return err
@@ -347,6 +350,52 @@ func writeLittle(dir string) error {
 		}
 	}
 	return nil
+}
+
+// A umask may take from a process what it may do in the directories that it makes. They would be in the way of all later ones.
+func TestAUmaskSpoilsNoDirectory(t *testing.T) {
+	common := commonDir(t)
+	run := func(role, dir string, uid uint32) (said string, err error) {
+		cmd := asUser(t, childProcess(role, dir), uid, uid)
+		cmd.Path = common + "/program"
+		out, err := cmd.Output()
+		return string(out), err
+	}
+	for _, role := range []string{"make under a umask", "wait under a umask", "visit under a umask"} {
+		t.Run(role, func(t *testing.T) {
+			dir := filepath.Join(common, strings.ReplaceAll(role, " ", "-"))
+			uid := uint32(12346)
+			if role != "make under a umask" {
+				if said, err := run("open", dir, uid); err != nil {
+					t.Fatalf("%v: %s", err, said)
+				}
+			}
+			if role == "visit under a umask" {
+				uid = 0
+			}
+			said, err := run(role, dir, uid)
+			if uid != 0 && (err == nil || !strings.Contains(said, "umask")) || uid == 0 && err != nil {
+				t.Errorf("%v: %s", err, said)
+			}
+			if said, err := run("count to 50", dir, 12346); err != nil {
+				t.Errorf("after that: %v: %s", err, said)
+			}
+			if topics, err := os.ReadDir(filepath.Join(dir, notesDir)); err != nil || len(topics) > 0 {
+				t.Errorf("it has left %v, %v", topics, err)
+			}
+		})
+	}
+}
+
+func waitUnderAUmask(dir string) error {
+	s, err := Open(context.Background(), dir)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	unix.Umask(0o177)
+	_, err = s.Listen(context.Background(), "topic", func([]byte) {})
+	return err
 }
 
 func runOutOfFiles(dir string) error {

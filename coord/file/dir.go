@@ -61,8 +61,16 @@ func openTop(path string) (d *dir, st unix.Stat_t, err error) {
 
 // makeTop makes the whole directory, and lets the group in if that is wanted.
 func makeTop(path string, group bool) error {
-	if err := os.Mkdir(path, 0o700); err != nil || !group {
+	if err := os.Mkdir(path, 0o700); err != nil {
 		return err
+	}
+	var made unix.Stat_t
+	if err := again(func() error { return unix.Lstat(path, &made) }); err == nil && isClosedToUs(&made) {
+		_ = os.Remove(path)
+		return errUmask
+	}
+	if !group {
+		return nil
 	}
 	d, st, err := openTop(path)
 	if err != nil {
@@ -74,6 +82,12 @@ func makeTop(path string, group bool) error {
 	}
 	return unix.Fchmod(d.fd(), 0o2770)
 }
+
+// errUmask says that what this process makes is of no use to it. What it has made just now must not stay: it would be of no use to anybody.
+var errUmask = denied("the umask, or a default access control list, takes away what this user may do in the directories that it makes: umask 077")
+
+// isClosedToUs reports whether a directory that we have just made is of no use to us.
+func isClosedToUs(st *unix.Stat_t) bool { return st.Mode&0o700 != 0o700 && os.Geteuid() != 0 }
 
 // ownersOf finds out to whom the whole directory belongs.
 func ownersOf(st *unix.Stat_t, a acl) *owners {
@@ -105,7 +119,7 @@ func (o *owners) adopt(fd int, mode uint32) error {
 			return err
 		}
 	}
-	if o.group {
+	if o.group || o.giveUID != -1 { // whatever our umask takes away
 		return unix.Fchmod(fd, mode)
 	}
 	return nil
@@ -271,13 +285,13 @@ func (d *dir) makeSub(name string) (*dir, error) {
 	if d.by.group || d.by.giveUID != -1 {
 		made = newPrefix + unique()
 	}
-	err = again(func() error { return unix.Mkdirat(d.fd(), made, 0o700) })
+	err = d.mkdir(made)
 	if err == nil && made != name {
 		if err = d.adoptSub(made); err == nil {
 			err = renameNew(d.fd(), made, name)
 		}
 		if err == unix.EINVAL || err == unix.ENOSYS || err == unix.ENOTSUP { // then others have to come again if they are in between
-			if err = again(func() error { return unix.Mkdirat(d.fd(), name, 0o700) }); err == nil {
+			if err = d.mkdir(name); err == nil {
 				err = d.adoptSub(name)
 			}
 		}
@@ -287,6 +301,18 @@ func (d *dir) makeSub(name string) (*dir, error) {
 		return nil, &fs.PathError{Op: "make", Path: d.pathOf(name), Err: err}
 	}
 	return d.sub(name)
+}
+
+func (d *dir) mkdir(name string) error {
+	err := again(func() error { return unix.Mkdirat(d.fd(), name, 0o700) })
+	if err != nil {
+		return err
+	}
+	if st, err := d.stat(name); err == nil && isClosedToUs(&st) {
+		d.removeSub(name)
+		return errUmask
+	}
+	return nil
 }
 
 // newPrefix begins the name of a directory that is being made.
@@ -306,7 +332,11 @@ func (d *dir) adoptSub(name string) error {
 	if int(st.Uid) != os.Geteuid() {
 		return errNotOurs
 	}
-	return d.by.adopt(sub.fd(), 0o2770)
+	mode := uint32(0o700)
+	if d.by.group {
+		mode = 0o2770
+	}
+	return d.by.adopt(sub.fd(), mode)
 }
 
 // writable says why nothing can be written to the directory.

@@ -95,7 +95,11 @@ func isOurs(dir string) error {
 
 // makeOurs makes such a directory, if there is none.
 func makeOurs(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := os.Mkdir(dir, 0o700)
+	if err == nil {
+		err = os.Chmod(dir, 0o700) // whatever the umask has taken away: it would be refused ever after
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return isOurs(dir)

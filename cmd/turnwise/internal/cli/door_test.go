@@ -5,6 +5,8 @@ package cli
 import (
 	"io"
 	"net"
+	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -68,4 +70,18 @@ func TestWhoSpeaksWithoutEndAtADoorIsHungUpOn(t *testing.T) {
 			t.Errorf("%d bytes are listened to", n)
 		}
 	})
+}
+
+// A directory that a umask has spoilt would be refused for as long as it is there.
+func TestAUmaskSpoilsNoDirectoryOfSockets(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sockets")
+	was := syscall.Umask(0o177)
+	err := makeOurs(dir)
+	syscall.Umask(was)
+	if err == nil {
+		err = makeOurs(dir)
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }
