@@ -240,7 +240,9 @@ func spoiling(spoil func(reply any)) []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			err := invoke(ctx, method, req, reply, cc, opts...)
-			spoil(reply)
+			if err == nil {
+				spoil(reply)
+			}
 			return err
 		}),
 		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -257,6 +259,8 @@ type spoiledStream struct {
 
 func (s *spoiledStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	s.spoil(m)
+	if err == nil { // otherwise nothing is in it
+		s.spoil(m)
+	}
 	return err
 }
