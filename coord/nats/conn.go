@@ -104,7 +104,7 @@ func (s *Store) connect(over context.Context, end context.CancelCauseFunc, troub
 	o.ClosedCB = func(nc *natsgo.Conn) { end(errors.Join(errCut, nc.LastError())) }
 	o.AsyncErrorCB = func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) { trouble(err) }
 	o.DisconnectedErrCB, o.DisconnectedCB, o.ConnectedCB, o.ReconnectedCB, o.DiscoveredServersCB, o.LameDuckModeHandler = nil, nil, nil, nil, nil, nil
-	way := &endingDialer{ctx: over, other: o.CustomDialer, dialer: o.Dialer} //nolint:staticcheck // some set that
+	way := &endingDialer{ctx: over, other: o.CustomDialer, dialer: o.Dialer, first: o.TLSHandshakeFirst} //nolint:staticcheck // some set that
 	o.CustomDialer = way
 	nc, err := o.Connect()
 	if err != nil {
@@ -363,6 +363,7 @@ type endingDialer struct {
 	ctx    context.Context
 	other  natsgo.CustomDialer // the user's, or nil
 	dialer *net.Dialer         // likewise
+	first  bool                // TLS comes first
 	err    error               // of the last attempt, which the library does not tell
 }
 
@@ -373,7 +374,7 @@ func (d *endingDialer) Dial(network, address string) (net.Conn, error) {
 		return nil, err
 	}
 	stop := context.AfterFunc(d.ctx, func() { _ = nc.Close() })
-	return &endingConn{&vetted{Conn: nc}, stop}, nil
+	return &endingConn{&vetted{Conn: nc, tlsFirst: d.first}, stop}, nil
 }
 
 func (d *endingDialer) dial(network, address string) (net.Conn, error) {

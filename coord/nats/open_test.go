@@ -96,6 +96,11 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
+	d, err := New(within(t, 20*time.Second), natsgo.Options{Url: c.Addrs()[0], Secure: true, TLSConfig: c.TLSConfig(), TLSHandshakeFirst: true})
+	if err != nil {
+		t.Fatal("TLS comes first:", err)
+	}
+	_ = d.Close(t.Context())
 	plain := servers.NATS(t, servers.Shared())
 	refused(t, driver.ErrDenied, "TLS", "tls://"+plain.Addrs()[0], WithTLS(&tls.Config{RootCAs: x509.NewCertPool()}))
 }

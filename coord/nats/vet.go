@@ -20,6 +20,7 @@ type vetted struct {
 	line     []byte // of what has not ended yet
 	rest     int64  // of a message that has been announced
 	begun    bool   // the server's first line is over
+	tlsFirst bool   // the server says nothing before TLS
 	unvetted bool   // what comes is not vetted
 	err      error  // why nothing more is let through
 }
@@ -60,7 +61,7 @@ func (v *vetted) vet(b []byte) error {
 			continue
 		}
 		// TLS begins with a byte that no line of the server does, and that the library takes for nothing else.
-		if v.begun && len(v.line) == 0 && (b[0] == 0x15 || b[0] == 0x16) {
+		if (v.begun || v.tlsFirst) && len(v.line) == 0 && (b[0] == 0x15 || b[0] == 0x16) {
 			v.unvetted = true
 			return nil
 		}

@@ -64,7 +64,7 @@ func (n *nats) command(m *Member) (*exec.Cmd, error) {
 	}
 	if cfg.tls {
 		certs := m.cluster.certs
-		lines = append(lines, "tls { cert_file: "+strconv.Quote(certs.server)+", key_file: "+strconv.Quote(certs.server)+" }")
+		lines = append(lines, "tls { cert_file: "+strconv.Quote(certs.server)+", key_file: "+strconv.Quote(certs.server)+", handshake_first: auto }") // who waits is told in the clear
 	}
 	file, err := m.writeConfig("nats.conf", slices.Concat(lines, cfg.lines, cfg.own[m.id-1]))
 	return exec.Command(n.path, "-c", file), err
