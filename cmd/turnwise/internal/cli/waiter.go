@@ -39,7 +39,7 @@ func newWaiter(s *service, r *request) (*waiter, error) {
 		return nil, err
 	}
 	w := &waiter{request: r, service: s, to: to, url: url, me: make(chan coord.Node, 16)}
-	if s.fallback && !r.quiet && os.Getenv(holderVariable) == "" && !term.IsTerminal(0) {
+	if s.fallback && to.Directory() != "" && !r.quiet && os.Getenv(holderVariable) == "" && !term.IsTerminal(0) {
 		fmt.Fprintf(people.Err, "turnwise: %q counts for this user on this machine alone, in %s: nobody has said which service to use (see --backend, --require)\n",
 			r.name, to.Directory())
 	}
