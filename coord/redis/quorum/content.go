@@ -133,14 +133,17 @@ func parseAccepted(s string) (a accepted, err error) {
 	return a, err
 }
 
-// tag says to which proposal a note belongs: the ballot, the swap, the register, and which of the swap's notes it is.
-func tag(p accepted, key string, i int) string {
-	b := append([]byte(p.ballot.String()), p.content.id[:]...)
+// tag says to which proposal a note belongs: the ballot, the term, the swap, the register, and which of the swap's notes it is.
+func tag(p accepted, term uint64, key string, i int) string {
+	b := append([]byte(p.ballot.String()+digits(term)), p.content.id[:]...)
 	b = binary.BigEndian.AppendUint64(b, hash(key))
 	return string(binary.BigEndian.AppendUint16(b, uint16(i)))
 }
 
-const tagSize = ballotSize + 8 + 8 + 2
+const (
+	callSize = ballotSize + termSize
+	tagSize  = callSize + 8 + 8 + 2
+)
 
 // hash is the same for a key in every process.
 func hash(key string) uint64 {

@@ -2,16 +2,17 @@ package quorum
 
 import (
 	"crypto/sha256"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/redis/internal/server"
 )
 
-// hearsay hears the acceptors, and believes a note that a majority has told for one ballot: then the swap was applied.
+// hearsay hears the acceptors, and believes a note that a majority has told for one ballot in one term: then the swap was applied.
 type hearsay struct {
-	majority func() int           // of the group, which may grow
-	patience func() time.Duration // with a note that too few have told
+	majority func(term uint64) int // of the servers of a term; more than there are if it is not known who those are
+	patience func() time.Duration  // with a note that too few have told
 
 	mu      sync.Mutex // held while hear is called
 	hear    func([]byte)
@@ -22,20 +23,30 @@ type hearsay struct {
 	latest  map[string]ballot // by register
 }
 
-// tellers are those who have told a note for one ballot.
-type tellers struct {
+// A call is when acceptors were asked to accept a swap, and to tell its notes. Those who have done so in one term are no votes in another.
+type call struct {
 	ballot ballot
-	from   map[int]string // acceptors, and the memories of which they spoke: two names may lead to one server
+	term   uint64
+}
+
+func (c call) less(d call) bool {
+	return c.ballot.less(d.ballot) || c.ballot == d.ballot && c.term < d.term
+}
+
+// tellers are those who have told a note at one call.
+type tellers struct {
+	at   call
+	from map[int]string // acceptors, and the memories of which they spoke: two names may lead to one server
 }
 
 // repeats reports whether an acceptor did not say this by itself: somebody has repeated it, perhaps before the swap was
 // applied.
-func (t *tellers) repeats(from int, at ballot) bool {
-	if t.ballot.less(at) { // the swap is proposed again
+func (t *tellers) repeats(from int, at call) bool {
+	if t.at.less(at) { // the swap is proposed again
 		return false
 	}
 	_, said := t.from[from]
-	if !said && at == t.ballot {
+	if !said && at == t.at {
 		t.from[from] = ""
 		return false
 	}
@@ -61,7 +72,7 @@ func (r *rumour) servers() int {
 // later than a majority have lost their connection in between, and that is said as well.
 const maxTold = 1024
 
-func newHearsay(majority func() int, hear func([]byte), patience func() time.Duration) *hearsay {
+func newHearsay(majority func(term uint64) int, hear func([]byte), patience func() time.Duration) *hearsay {
 	return &hearsay{
 		majority: majority,
 		patience: patience,
@@ -82,8 +93,8 @@ func (h *hearsay) tell(from int, text []byte) {
 	}
 }
 
-// say is called with a note that an acceptor tells. A note counts once a majority has told it for one ballot. Until then its swap
-// may yet turn out not to be applied, and a listener must not believe that it has a turn.
+// say is called with a note that an acceptor tells. A note counts once a majority has told it for one ballot in one term. Until then its
+// swap may yet turn out not to be applied, and a listener must not believe that it has a turn.
 func (h *hearsay) say(from int, memory string, note []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,8 +110,9 @@ func (h *hearsay) say(from int, memory string, note []byte) {
 	}
 	// Whoever may publish can copy the head of a note: only votes for the same text add up.
 	text := sha256.Sum256(note[tagSize:])
-	what, key := string(note[ballotSize:tagSize])+string(text[:16]), string(note[ballotSize+8:ballotSize+16])
-	at := parseBallot(string(note[:ballotSize]))
+	what, key := string(note[callSize:tagSize])+string(text[:16]), string(note[callSize+8:callSize+16])
+	at := call{ballot: parseBallot(string(note[:ballotSize]))}
+	at.term, _ = strconv.ParseUint(string(note[ballotSize:callSize]), 10, 64)
 	if told := h.told[what]; told != nil {
 		if told.repeats(from, at) {
 			h.hear(nil)
@@ -113,20 +125,20 @@ func (h *hearsay) say(from int, memory string, note []byte) {
 		return
 	}
 	if r == nil {
-		r = &rumour{tellers: tellers{ballot: at, from: make(map[int]string)}}
+		r = &rumour{tellers: tellers{at: at, from: make(map[int]string)}}
 		r.doubt = time.AfterFunc(h.patience(), func() { h.doubted(what, r) })
 		h.rumours[what] = r
 	}
-	if r.ballot.less(at) { // the swap is proposed again: votes for the earlier ballot do not add up
-		r.ballot = at
+	if r.at.less(at) { // the swap is proposed again, or in another term: the earlier votes do not add up with these
+		r.at = at
 		clear(r.from)
-	} else if at.less(r.ballot) {
+	} else if at.less(r.at) {
 		return
 	}
 	if r.from[from] == "" { // it cannot speak for two
 		r.from[from] = memory
 	}
-	if r.servers() < h.majority() {
+	if r.servers() < h.majority(at.term) {
 		return
 	}
 	r.doubt.Stop()
@@ -136,14 +148,14 @@ func (h *hearsay) say(from int, memory string, note []byte) {
 		delete(h.told, h.order[0])
 		h.order = h.order[1:]
 	}
-	if at.less(h.latest[key]) {
+	if at.ballot.less(h.latest[key]) {
 		h.hear(nil) // a later one came first
 		return
 	}
 	if len(h.latest) > maxTold {
 		clear(h.latest)
 	}
-	h.latest[key] = at
+	h.latest[key] = at.ballot
 	h.hear(note[tagSize:])
 }
 

@@ -24,7 +24,7 @@ func (q *Store) Listen(ctx context.Context, topic string, hear func([]byte)) (st
 
 // listen returns when a majority is heard, and the others have had a moment.
 func (q *Store) listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
-	h := newHearsay(func() int { return q.roster.Load().majority() }, hear, func() time.Duration { return 50*time.Millisecond + 20*q.usual() })
+	h := newHearsay(q.majorityIn, hear, func() time.Duration { return 50*time.Millisecond + 20*q.usual() })
 	if err := q.canServe(); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (q *Store) listen(ctx context.Context, topic string, hear func([]byte)) (st
 		case err := <-begun:
 			if err != nil {
 				failed = append(failed, err)
-			} else if heard++; heard == h.majority() { // enough, but with all a failure later is not noticed
+			} else if heard++; heard == q.roster.Load().majority() { // enough, but with all a failure later is not noticed
 				patience := time.NewTimer(100 * time.Millisecond)
 				defer patience.Stop()
 				enough = patience.C
@@ -60,7 +60,7 @@ func (q *Store) listen(ctx context.Context, topic string, hear func([]byte)) (st
 			return nil, ctx.Err()
 		}
 	}
-	if len(q.all)-len(failed) >= h.majority() {
+	if len(q.all)-len(failed) >= q.roster.Load().majority() {
 		return stop, nil
 	}
 	stop()
@@ -90,4 +90,12 @@ func hearOne(life context.Context, a *acceptor, topic string, hear func([]byte),
 			return
 		}
 	}
+}
+
+// majorityIn returns how many servers are a majority in a term. Those of another than the present one are not known here.
+func (q *Store) majorityIn(term uint64) int {
+	if r := q.roster.Load(); r.term == term {
+		return r.majority()
+	}
+	return maxServers + 1
 }

@@ -128,15 +128,11 @@ func (q *Store) look(ctx context.Context, key string) ([]vote, error) {
 
 // accept returns how to ask an acceptor to accept something. Each publishes the notes itself, on channels of its own.
 func (q *Store) accept(key string, p accepted) func(context.Context, *roster, *acceptor) vote {
-	const fixed = 4
 	args := []string{p.ballot.String(), p.ballot.next().String(), strconv.FormatInt(p.age.Microseconds(), 10), p.content.encode()}
-	for i, n := range p.content.notes {
-		args = append(args, n.Topic, tag(p, key, i)+string(n.Text))
-	}
 	return func(ctx context.Context, r *roster, a *acceptor) vote {
-		args := slices.Clone(args)
-		for i := fixed; i < len(args); i += 2 {
-			args[i] = a.Channel(args[i])
+		args := slices.Clip(args)
+		for i, n := range p.content.notes {
+			args = append(args, a.Channel(n.Topic), tag(p, r.term, key, i)+string(n.Text))
 		}
 		return a.ask(ctx, r, acceptScript, key, args...)
 	}

@@ -77,7 +77,7 @@ func TestANoteCountsOnceForEachServer(t *testing.T) {
 	defer h.stop()
 	p := accepted{ballot: ballot{}.next()}
 	one, other := strings.Repeat("a", 16), strings.Repeat("b", 16)
-	note := tag(p, "key", 0) + "text"
+	note := tag(p, 1, "key", 0) + "text"
 	for name := range 2 {
 		if h.tell(name, []byte(one+note)); heard > 0 {
 			t.Fatal("it is believed")
