@@ -50,6 +50,9 @@ type world struct {
 	actors []*actor
 	swaps  int
 	terms  uint64
+
+	rosters map[uint64]string // that were decided on
+	given   int               // how many of them instead of others, which were given up
 }
 
 // modelled are the registers.
@@ -432,20 +435,30 @@ func (p *process) reform(plan func(*roster, []member) (*roster, error)) {
 func (p *process) enact(r, next *roster, all []member) {
 	id := register.NewVersion()
 	decided, ok := p.change(rosterKey, func(now content, _ bool) (content, time.Duration) {
-		if is := decision(r.group, now); is != nil && is.term > r.term {
-			return now, 0
+		if instead := afterDecision(r, decision(r.group, now), next, all); instead != nil {
+			return content{id: id, version: id, value: []byte(instead.String())}, 0
 		}
-		return content{id: id, version: id, value: []byte(next.String())}, 0
+		return now, 0
 	})
 	if !ok {
 		return
 	}
+	is := decision(r.group, decided.content)
 	if decided.content.id != id {
 		var err error
-		if next, err = others(r, decision(r.group, decided.content), all); err != nil {
+		if next, err = others(r, is, all); err != nil {
 			return
 		}
+	} else {
+		if is.term > next.term {
+			p.w.given++
+		}
+		next = is
 	}
+	if text := p.w.rosters[next.term]; text != "" && text != next.String() {
+		p.w.wrong = fmt.Sprintf("two rosters of one term: %s, and %s", text, next)
+	}
+	p.w.rosters[next.term] = next.String()
 	p.w.terms = max(p.w.terms, next.term)
 	for i := range all {
 		if m := &all[i]; m.votes(r) || m.lags(r) {
@@ -606,26 +619,29 @@ func (w *world) meddle() {
 		b.away = w.one(2)
 	case isBack:
 		b.away = false
-	case forgets: // it forgets, while a majority of others votes
-		latest, votes := w.latest(), 0
-		if latest == nil || w.terms > latest.term {
-			return
+	case forgets:
+		if latest := w.latest(); latest != nil && w.terms <= latest.term {
+			w.forgets(b, latest)
 		}
-		for _, o := range w.boxes {
-			if _, seated := latest.seatOf(o.now.memory); o != b && seated && o.now.state == "v" && o.now.roster.term == latest.term {
-				votes++
-			}
-		}
-		if votes < latest.majority() {
-			return
-		}
-		was := b.now
-		b.fresh()
-		b.old = &was
 	case goesBack: // with the file of before
 		if _, seated := w.latest().seatOf(b.now.memory); b.old != nil && !seated {
 			b.now, b.old = *b.old, nil
 		}
+	}
+}
+
+// forgets has a server forget, while a majority of others votes.
+func (w *world) forgets(b *box, latest *roster) {
+	votes := 0
+	for _, o := range w.boxes {
+		if _, seated := latest.seatOf(o.now.memory); o != b && seated && o.now.state == "v" && o.now.roster.term == latest.term {
+			votes++
+		}
+	}
+	if votes >= latest.majority() {
+		was := b.now
+		b.fresh()
+		b.old = &was
 	}
 }
 
@@ -697,6 +713,8 @@ func walk(seed uint64, flaw string) *world {
 		w.wearOut()
 	case w.plot == 3:
 		w.race()
+	case w.plot == 4:
+		w.giveUp()
 	default:
 		w.takeTurns()
 	}
@@ -711,7 +729,7 @@ func walk(seed uint64, flaw string) *world {
 func (w *world) pick(of ...int) int { return of[w.rnd.IntN(len(of))] }
 
 func newWorld(seed uint64, flaw string) *world {
-	w := &world{rnd: rand.New(rand.NewPCG(seed, 1)), flaw: flaw, denied: make(map[register.Version]bool), born: make(map[register.Version]int)}
+	w := &world{rnd: rand.New(rand.NewPCG(seed, 1)), flaw: flaw, rosters: make(map[uint64]string), denied: make(map[register.Version]bool), born: make(map[register.Version]int)}
 	w.directed = seed%2 == 1
 	w.loss, w.least, w.names, w.lasts = w.pick(20, 60, 300), minServers, w.pick(1, 1, 1, 2, 3), 20 // a group that has become larger stays so
 	w.reforms, w.collects = w.pick(2, 4), w.pick(3, 20)
@@ -720,7 +738,12 @@ func newWorld(seed uint64, flaw string) *world {
 	if w.directed {
 		w.loss, w.lasts, actors = w.pick(60, 1000), 3, 5
 		w.reforms, w.collects, w.sleepers = w.pick(1, 2, 3), w.pick(2, 4), actors
-		switch w.plot = w.pick(0, 1, 2, 3); w.plot {
+		if w.plot = w.pick(0, 1, 2, 3); seed%20 == 19 {
+			w.plot = 4
+		}
+		switch w.plot {
+		case 4:
+			servers, w.least, w.names, w.loss, actors = 5, 4, 1, 10_000, 1
 		case 1, 3:
 			servers, w.names, w.loss, actors = 4, 1, 10_000, 1
 		case 2:
@@ -868,6 +891,30 @@ func (w *world) race() {
 	}
 }
 
+// giveUp has somebody stopped who reforms, when he has decided or has told some. Then a server forgets, or those that are named now are
+// others, and so it comes to something else than what he has decided. He wakes when some swap.
+func (w *world) giveUp() {
+	reforms := func(p *process) { p.reform(p.q.reforms) }
+	swap := func() { w.without(func() { w.does(swaps) }) }
+	for range 4 {
+		w.least = w.pick(3, 4)
+		w.does(swaps)
+		first := w.begins(10+w.rnd.IntN(30), reforms)
+		if latest := w.latest(); latest != nil && w.one(2) {
+			w.forgets(w.boxes[w.rnd.IntN(len(w.boxes))], latest)
+		}
+		w.least = w.pick(3, 4, 5)
+		second := w.begins(10+w.rnd.IntN(40), reforms)
+		w.least = 5
+		w.goesOn(first, 1+w.rnd.IntN(60))
+		swap()
+		w.goesOn(second, 1000)
+		swap()
+		w.goesOn(first, 1000)
+		w.without(func() { w.does(func(p *process) { p.read() }) })
+	}
+}
+
 // wearOut has one server after the other forget and be healed, after a collection that came to an end halfway.
 func (w *world) wearOut() {
 	heals := func(p *process) { p.reform(p.q.heals) }
@@ -958,14 +1005,14 @@ func (w *world) deliver() {
 }
 
 func TestWhatAGroupAgreesOnIsOneChain(t *testing.T) {
-	begun, walks, swaps, terms := time.Now(), uint64(0), 0, uint64(0)
+	begun, walks, swaps, terms, given := time.Now(), uint64(0), 0, uint64(0), 0
 	for ; time.Since(begun) < 5*time.Second; walks++ {
 		w := walk(walks, "")
-		if swaps, terms = swaps+w.swaps, terms+w.terms; w.wrong != "" {
+		if swaps, terms, given = swaps+w.swaps, terms+w.terms, given+w.given; w.wrong != "" {
 			t.Fatalf("seed %d: %s", walks, w.wrong)
 		}
 	}
-	t.Logf("%d walks, %d swaps, %d terms", walks, swaps, terms)
+	t.Logf("%d walks, %d swaps, %d terms, %d of them instead of others", walks, swaps, terms, given)
 }
 
 // The model finds what it is for. Each flaw was found by that seed; if the model changes, another one may be the first.

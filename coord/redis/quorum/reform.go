@@ -27,7 +27,7 @@ func (q *Store) Heal(ctx context.Context) error { return q.reform(ctx, "heal", q
 // new group must, without the new one: so all three before there can be four.
 //
 // If an earlier call has come to an end halfway, what it has begun is ended first. If that takes servers that are away, or are not named
-// here, the error says which.
+// here, the error says which. But that a server is added, which nobody has been told yet, is given up if another has forgotten meanwhile.
 //
 // Everybody may go on meanwhile, also who names the earlier servers, as long as those he names are a majority of the new
 // group. Have all processes name the new ones before the next one is replaced.
@@ -39,7 +39,7 @@ const rosterKey = "\x01roster"
 // reform has the group take one step after the other, until plan finds no more. A step is this:
 //
 //  1. The group decides on the next roster, in a register of its own. If somebody else has decided on another, that one counts, and
-//     if it cannot go on, the group stays as it is.
+//     if it cannot go on, the group stays as it is. Only that a server is added is given up then.
 //  2. All that can be reached are told. When a majority of the servers have been, the term before is over: no majority votes
 //     there any more. So what was agreed in it is known to each majority of those who have been told, but the new one.
 //  3. The new one is emptied and filled with what a majority of the others know, and votes from then on. Others may agree on more
@@ -216,18 +216,21 @@ func isThere(l listed, all []member) bool {
 func (q *Store) enact(ctx context.Context, r, next *roster, all []member) error {
 	id := register.NewVersion()
 	decided, err := q.changeIn(ctx, r.group, rosterKey, func(now content, _ bool) (content, time.Duration) {
-		if is := decision(r.group, now); is != nil && is.term > r.term {
-			return now, 0
+		if instead := afterDecision(r, decision(r.group, now), next, all); instead != nil {
+			return content{id: id, version: id, value: []byte(instead.String())}, 0
 		}
-		return content{id: id, version: id, value: []byte(next.String())}, 0
+		return now, 0
 	})
 	if err != nil {
 		return err
 	}
-	if decided.content.id != id {
-		if next, err = others(r, decision(r.group, decided.content), all); err != nil {
+	was := next
+	if next = decision(r.group, decided.content); decided.content.id != id {
+		if next, err = others(r, next, all); err != nil {
 			return err
 		}
+	} else if next.term > was.term {
+		q.log.Warn("redis/quorum: somebody has decided to add a server, and the group cannot go on with it as it is: that is given up", "group", next.group)
 	}
 	told := 0
 	var errs []error
@@ -247,6 +250,22 @@ func (q *Store) enact(ctx context.Context, r, next *roster, all []member) error 
 	}
 	q.log.Info("redis/quorum: the group has a new roster", "group", next.group, "term", next.term, "servers", next.addresses())
 	return nil
+}
+
+// afterDecision returns what may be decided on, given what has been, or nil if that counts.
+//
+// That a server is added may be given up when the group cannot go on with it, since another has forgotten. Who has decided on it may yet
+// wake, and have it come about. But a majority with the server that is added, and one of the roster that is decided on instead, have a
+// server in common which both know, in whichever order they come about: so nothing that was agreed is lost. Of two rosters that each
+// have another server in the place of one, that is not so.
+func afterDecision(r, is, next *roster, all []member) *roster {
+	if is == nil || is.term <= r.term {
+		return next
+	}
+	if _, err := affordable(r, is, all); err == nil || !is.adds(r) {
+		return nil
+	}
+	return next.in(is.term + 1)
 }
 
 // others returns a roster that somebody else has decided on. He may have come to an end long ago: if it needs servers that are away by

@@ -435,6 +435,42 @@ func TestARosterThatCannotGoOnIsNotBegun(t *testing.T) {
 	reform(t, openNamed(t, all[0], all[1], all[4])) // and on to others
 }
 
+// Somebody has decided that a server is added, and came to an end before he told anybody. Then one of the others forgets. With the
+// new one the group could not go on, and without the old one it cannot either, should another be lost: so it is healed first.
+func TestAServerIsHealedThoughItWasDecidedToAddAnother(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(4))
+	all := cluster.Addrs()
+	q, more := openNamed(t, all[:3]...), openNamed(t, all...)
+	redistest.Put(t, q, "a", "one")
+	r, next, answers := plan(t, more)
+	if err := more.enact(t.Context(), r, next, nil); err == nil {
+		t.Fatal("nobody was told, and all is well")
+	}
+	cluster.Member(2).Kill()
+	cluster.Member(2).Restart(t)
+	it := redistest.Put(t, q, "a", "two")
+	if err := q.Heal(redistest.Within(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	// Who was stopped in between wakes: what he knows of is over.
+	if err := more.enact(t.Context(), r, next, answers); err != nil {
+		t.Log(err)
+	}
+	cluster.Member(0).Kill()
+	if got := redistest.Read(t, q, "a"); got.Version != it.Version {
+		t.Errorf("there stands %q", got.Value)
+	}
+	it = redistest.Put(t, q, "a", "three")
+	cluster.Member(0).Restart(t)
+	reform(t, more)
+	if r := more.roster.Load(); len(r.seats) != 4 {
+		t.Errorf("the group consists of %s", r.addresses())
+	}
+	if got := redistest.Read(t, more, "a"); got.Version != it.Version {
+		t.Errorf("at the end there stands %q", got.Value)
+	}
+}
+
 // A round begins in one term and ends in the next: what was accepted in the first is not undone.
 func TestARoundOfTwoTermsIsNotInVain(t *testing.T) {
 	all := servers.Redis(t, servers.Members(4)).Addrs()

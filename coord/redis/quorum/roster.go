@@ -84,6 +84,28 @@ func (r *roster) next(memory, address, insteadOf string) *roster {
 	return n
 }
 
+// in returns the roster as one of a later term, for who has decided on another meanwhile.
+func (r *roster) in(term uint64) *roster {
+	n := &roster{group: r.group, term: term}
+	for _, l := range r.seats {
+		if l.since == r.term {
+			l.since = term
+		}
+		n.seats = append(n.seats, l)
+	}
+	return n
+}
+
+// adds reports whether all servers of another roster are on this one, and one more is.
+func (r *roster) adds(to *roster) bool {
+	for _, l := range to.seats {
+		if _, has := r.seatOf(l.memory); !has {
+			return false
+		}
+	}
+	return len(r.seats) == len(to.seats)+1
+}
+
 func (r *roster) addresses() string {
 	var all []string
 	for _, l := range r.seats {
