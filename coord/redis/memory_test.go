@@ -295,3 +295,56 @@ func TestARestartFromAnOldFileIsNoOldMemory(t *testing.T) {
 		t.Errorf("it remembers for %v, and was started %v ago", after.For, time.Since(at))
 	}
 }
+
+// lateTraffic holds up the answer in which a number stands.
+type lateTraffic struct {
+	number []byte
+	held   chan struct{} // closed when it is held up
+	until  chan struct{}
+}
+
+func (l *lateTraffic) Message(_ int, _ faultproxy.Direction, data []byte) int { return len(data) }
+
+func (l *lateTraffic) Judge(_ int, d faultproxy.Direction, message []byte) (v faultproxy.Verdict) {
+	if d == faultproxy.ToClient && bytes.Contains(message, l.number) {
+		close(l.held)
+		v.Until = l.until
+	}
+	return v
+}
+
+// The answer to a renewal is held up on its connection. Meanwhile the database is emptied, and that is noticed on another. The number of
+// renewals in the answer says nothing of the memory that the database has now: that must not end as well.
+func TestARenewalThatIsAnsweredLateEndsNoNewMemory(t *testing.T) {
+	m := servers.Redis(t).Member(0)
+	late := &lateTraffic{[]byte(":5001\r\n"), make(chan struct{}), make(chan struct{})}
+	p, err := faultproxy.NewWithTraffic(m.Addr(), late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	s := open1(t, p.Addr())
+	ctx := redistest.Within(t, time.Minute)
+	it := redistest.Put(t, s, "session", "one")
+	redistest.CLI(t, m.Addr(), "SET", s.server.Renewals(), "5000")
+	renewed := make(chan error, 1)
+	go func() {
+		_, err := s.Swap(register.ForRenewal(ctx), register.Swap{Key: "session", Old: it.Version, Next: register.NewVersion(), Value: []byte("two"), Clock: true})
+		renewed <- err
+	}()
+	select {
+	case <-late.held:
+	case err := <-renewed:
+		t.Fatalf("it was not held up: %v", err)
+	}
+	redistest.CLI(t, m.Addr(), "FLUSHALL")
+	forgets(t, s)
+	is := redistest.Remembered(t, s)
+	close(late.until)
+	if err := <-renewed; err != nil {
+		t.Fatal(err)
+	}
+	if again := redistest.Remembered(t, s); again.ID != is.ID {
+		t.Errorf("the memory of after (%s) ended too, and nothing has been forgotten since it began", is.ID)
+	}
+}

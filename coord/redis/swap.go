@@ -31,6 +31,7 @@ func (s *Store) swap(ctx context.Context, w register.Swap) (register.Item, error
 	if w.Clock { // as renewals ask
 		keys = append(keys, s.server.Renewals())
 	}
+	in, _ := s.known.Current() // or the swap fails
 	reply, err := s.run(ctx, swapScript, keys, args)
 	if err != nil {
 		return register.Item{}, err
@@ -46,7 +47,7 @@ func (s *Store) swap(ctx context.Context, w register.Swap) (register.Item, error
 	parts, err := reply.ToArray()
 	if err == nil && len(parts) == 2 { // renewed just now
 		n, _ := parts[1].AsInt64()
-		s.server.Renewed(s.known, n)
+		s.server.Renewed(s.known, in, n)
 		now.Clock = server.Micros(parts[0])
 		return now, nil
 	}

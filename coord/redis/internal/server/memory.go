@@ -68,17 +68,17 @@ func (r *renewals) last() (memory string, number int64) {
 // a file that is older than that.
 func (s *Server) Renewals() string { return s.Beside("renewals") }
 
-// Renewed is told the number that a renewal has counted itself as.
-func (s *Server) Renewed(known Known, number int64) {
-	m, err := known.Current()
-	if err != nil {
+// Renewed is told the number that a renewal has counted itself as. in is the memory that was known when it was sent: the answer may be
+// late, and the server have another one by now, whose number has nothing to do with that.
+func (s *Server) Renewed(known Known, in Memory, number int64) {
+	if m, err := known.Current(); err != nil || m.id != in.id {
 		return
 	}
 	r := &s.renewals
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.memory != m.id {
-		r.memory, r.number = m.id, 0
+	if r.memory != in.id {
+		r.memory, r.number = in.id, 0
 	}
 	r.number = max(r.number, number)
 }
