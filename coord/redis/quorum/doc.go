@@ -19,7 +19,8 @@
 //   - A process that is dead, stopped or cut off loses what it holds after a TTL.
 //   - Any minority may be killed, stopped, emptied or replaced, and nobody notices. Nothing that was answered is forgotten, and tokens
 //     rise for ever.
-//   - If a majority has forgotten, nobody is granted anything.
+//   - If a majority has forgotten, nobody is granted anything. After the group was founded anew, nobody is for the longest TTL. That
+//     alone goes by the servers' wall clocks: if a majority of them are set forward meanwhile, it is over too early.
 //
 // What counts is what a majority has agreed to (CASPaxos). Each change takes one request to each server, or two if several
 // processes take turns at changing the same register. Each register that is deleted leaves a mark of
