@@ -25,6 +25,7 @@ func (q *Store) Heal(ctx context.Context) error { return q.reform(ctx, "heal", q
 // group yet takes the place of one that is not named any more, or whose name leads to another by now, or comes in addition. A new
 // server must be empty, or have forgotten its votes. A group never becomes smaller. To replace a server, a majority of the others must vote. To add one, a majority of the
 // new group must, without the new one: so all three before there can be four.
+// And until the new one votes, none of the three may forget: no majority would vote any more, and the group would have to be founded anew.
 //
 // If an earlier call has come to an end halfway, what it has begun is ended first. If that takes servers that are away, or are not named
 // here, the error says which. But that a server is added, which nobody has been told yet, is given up if another has forgotten meanwhile.
