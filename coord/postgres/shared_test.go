@@ -12,7 +12,7 @@ import (
 
 // Two parts of a program may each have a driver that connects as the pool of the program does.
 func TestTwoDriversOnOnePoolDisturbEachOtherInNothing(t *testing.T) {
-	const ttl = time.Second
+	const ttl = 3 * time.Second
 	url, table := sharedServer(t).URL(), freshTable()
 	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {

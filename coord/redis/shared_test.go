@@ -14,7 +14,7 @@ import (
 
 // Two parts of a program may each have a driver on the client that the program has.
 func TestTwoDriversOnOneClientDisturbEachOtherInNothing(t *testing.T) {
-	const ttl = time.Second
+	const ttl = 3 * time.Second
 	address := servers.Redis(t).Addrs()[0]
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}})
 	if err != nil {
