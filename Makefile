@@ -22,13 +22,13 @@ deps: ## Fetch what the tests run against (ZooKeeper, etcd, Redis, PostgreSQL, M
 
 .PHONY: test
 test: deps ## Run everything; a missing server is a failure
-	@$(MAKE) --no-print-directory -j 2 PLANTED_EVERY=9 \
+	@$(MAKE) --no-print-directory -j 2 PLANTED_EVERY=12 \
 		SYSTEMS=linux/amd64,windows/amd64 \
 		test-modules lint test-oldest-go test-shells test-model test-planted test-release bench-smoke # the first mostly waits, the others compute
 
 # Who computes lets those go first who wait for servers, and measure how long it takes.
 lint-code lint-os lint-vulns test-oldest-go test-shells test-model: SHELL = nice
-lint-code lint-os lint-vulns test-oldest-go test-shells test-model: .SHELLFLAGS = -n 10 sh -c
+lint-code lint-os lint-vulns test-oldest-go test-shells test-model: .SHELLFLAGS = -n 5 sh -c
 
 .PHONY: lint
 lint: lint-code lint-tidy lint-os lint-vulns lint-notice lint-workflows ## gofmt, vet and staticcheck, tidy go.mods, other systems, known vulnerabilities, licences, workflows
@@ -89,7 +89,7 @@ sim: ## Simulate half a million acquisitions under faults, every single fault at
 SIM_RUNS = 5000
 
 .PHONY: test-planted
-test-planted: deps ## Take safeguards away one at a time, and show that tests notice (mostly waiting, so four at once; `make test` takes each ninth)
+test-planted: deps ## Take safeguards away one at a time, and show that tests notice (mostly waiting, so four at once; `make test` takes each twelfth)
 	go test -count=1 -timeout 30m -parallel 4 ./verify/planted -run TestNoticed -planted.hunt=$(PLANTED_EVERY)
 
 PLANTED_EVERY = 1
