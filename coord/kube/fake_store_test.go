@@ -15,7 +15,7 @@ func onFake(t testing.TB) *storetest.System {
 	f := newFake(t)
 	return &storetest.System{
 		Limit: maxValue,
-		TTL:   3 * time.Second,
+		TTL:   4 * time.Second,
 		Open: func(t testing.TB) register.Store {
 			return opened(t, append(f.options(t), WithLongestTTL(register.MinTTL))...)
 		},
