@@ -47,7 +47,7 @@ func FreshTable() string { return fmt.Sprintf("registers_%d_%d", os.Getpid(), ta
 // Eventually waits for what must happen, however busy the machine is.
 func Eventually(t testing.TB, what string, happens func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(30 * time.Second); !happens(); time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); !happens(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("it never happens: %s", what)
 		}

@@ -150,7 +150,7 @@ func Listen(t testing.TB, s register.Store, topic string) (h *Heard, stop func()
 // Eventually waits until f returns true.
 func Eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited for it in vain: %s", what)
 		}
