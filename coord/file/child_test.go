@@ -355,7 +355,7 @@ func writeLittle(dir string) error {
 // A umask may take from a process what it may do in the directories that it makes. They would be in the way of all later ones.
 func TestAUmaskSpoilsNoDirectory(t *testing.T) {
 	common := commonDir(t)
-	run := func(role, dir string, uid uint32) (said string, err error) {
+	run := func(t *testing.T, role, dir string, uid uint32) (said string, err error) {
 		cmd := asUser(t, childProcess(role, dir), uid, uid)
 		cmd.Path = common + "/program"
 		out, err := cmd.Output()
@@ -366,18 +366,18 @@ func TestAUmaskSpoilsNoDirectory(t *testing.T) {
 			dir := filepath.Join(common, strings.ReplaceAll(role, " ", "-"))
 			uid := uint32(12346)
 			if role != "make under a umask" {
-				if said, err := run("open", dir, uid); err != nil {
+				if said, err := run(t, "open", dir, uid); err != nil {
 					t.Fatalf("%v: %s", err, said)
 				}
 			}
 			if role == "visit under a umask" {
 				uid = 0
 			}
-			said, err := run(role, dir, uid)
+			said, err := run(t, role, dir, uid)
 			if uid != 0 && (err == nil || !strings.Contains(said, "umask")) || uid == 0 && err != nil {
 				t.Errorf("%v: %s", err, said)
 			}
-			if said, err := run("count to 50", dir, 12346); err != nil {
+			if said, err := run(t, "count to 50", dir, 12346); err != nil {
 				t.Errorf("after that: %v: %s", err, said)
 			}
 			if topics, err := os.ReadDir(filepath.Join(dir, notesDir)); err != nil || len(topics) > 0 {
