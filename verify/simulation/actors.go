@@ -197,7 +197,9 @@ func (c *contender) holds(ctx context.Context, h *coord.Hold, inside func(ctx co
 	c.released(mine) // from here on it claims nothing
 	if err := h.Release(); held && err != nil && time.Since(began) == 0 {
 		c.mu.Lock()
-		c.report("%s: Release says %v of a hold that was held", c.name, err)
+		if c.taken[mine.place()].IsZero() { // else it may have been taken away just then
+			c.report("%s: Release says %v of a hold that was held", c.name, err)
+		}
 		c.mu.Unlock()
 	}
 	c.inTime(c.name, "release", began.Add(c.client.driver.RequestTimeout()))

@@ -334,7 +334,7 @@ func (s *script) releases(c *client, name string, h *coord.Hold, mine *claim) {
 	err := h.Release()
 	s.mu.Lock()
 	switch again := h.Release(); {
-	case held && err != nil && time.Since(began) == 0:
+	case held && err != nil && time.Since(began) == 0 && s.taken[mine.place()].IsZero():
 		s.report("%s: Release says %v of a hold that was held", name, err)
 	case !held && err == nil:
 		s.report("%s: Release says nothing of a hold that was lost", name)
