@@ -230,10 +230,7 @@ func (m *modelSetting) walk() (found string, states int, whole bool) {
 		limit = 20_000_000
 	}
 	r, whole := walk.Search(modelWorld{}, m.moves, m.stuck, limit)
-	if r.Fault != "" {
-		found = r.Fault + "\n  " + strings.Join(r.Trace, "\n  ")
-	}
-	return found, r.States, whole
+	return r.String(), r.States, whole
 }
 
 func TestEveryRoundHasAsManyAsItTakes(t *testing.T) {

@@ -284,10 +284,7 @@ func search(t *testing.T, m *setting) (found string, states int) {
 	if !whole && os.Getenv("TURNWISE_LONG") != "" {
 		t.Errorf("%v: not walked to the end", m.callers)
 	}
-	if r.Fault == "" {
-		return "", r.States
-	}
-	return fmt.Sprintf("%s\n  %s", r.Fault, strings.Join(r.Trace, "\n  ")), r.States
+	return r.String(), r.States
 }
 
 func TestWhoeverTakesSeveralNeverWaitsInACircle(t *testing.T) {

@@ -306,15 +306,7 @@ func (m *setting) stuck(s *state) string {
 }
 
 func (m *setting) search(t *testing.T, faults int8) string {
-	r, whole := walk.Search(state{faults: faults}, m.moves, m.stuck, 3_000_000)
-	if !whole {
-		t.Errorf("not walked to the end: %d states", r.States)
-	}
-	t.Logf("%d states", r.States)
-	if r.Fault == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s\n  %s", r.Fault, strings.Join(r.Trace, "\n  "))
+	return walk.ToTheEnd(t, state{faults: faults}, m.moves, m.stuck, 3_000_000)
 }
 
 func TestInEveryOrderASlotIsRunAsOftenAsItsPolicySays(t *testing.T) {

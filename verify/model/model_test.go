@@ -34,7 +34,7 @@ func limit() int {
 
 func show(t *testing.T, kinds []string, r walk.Result) {
 	t.Helper()
-	t.Fatalf("%v: %s\n  %s", kinds, r.Fault, strings.Join(r.Trace, "\n  "))
+	t.Fatalf("%v: %v", kinds, r)
 }
 
 func TestEveryInterleavingOfTheRulesThatShip(t *testing.T) {

@@ -28,7 +28,7 @@ func TestEveryInterleaving(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, whole := Search(cfg, limit())
 			if r.Fault != "" {
-				t.Fatalf("%s\n  %s", r.Fault, strings.Join(r.Trace, "\n  "))
+				t.Fatal(r)
 			}
 			t.Logf("%d states, to the end: %v", r.States, whole)
 			if !whole && os.Getenv("TURNWISE_LONG") != "" {
@@ -57,9 +57,9 @@ func TestWhatIsPlantedIsFound(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			r, _ := Search(p.cfg, limit())
 			if r.Fault == "" || !strings.Contains(r.Fault, p.fault) {
-				t.Fatalf("%q after %d states, want %q\n  %s", r.Fault, r.States, p.fault, strings.Join(r.Trace, "\n  "))
+				t.Fatalf("after %d states, want %q: %v", r.States, p.fault, r)
 			}
-			t.Logf("after %d states: %s\n  %s", r.States, r.Fault, strings.Join(r.Trace, "\n  "))
+			t.Logf("after %d states: %v", r.States, r)
 		})
 	}
 }

@@ -1,6 +1,11 @@
 // Package walk walks through every state that a model can get into, the nearest first.
 package walk
 
+import (
+	"strings"
+	"testing"
+)
+
 // Move is one thing that can happen next.
 type Move[S comparable] struct {
 	State S // after it
@@ -14,6 +19,25 @@ type Result struct {
 	States int
 	Fault  string   // "": none
 	Trace  []string // the shortest way to the fault
+}
+
+// String is the fault and the way to it; "": there is none.
+func (r Result) String() string {
+	if r.Fault == "" {
+		return ""
+	}
+	return r.Fault + "\n  " + strings.Join(r.Trace, "\n  ")
+}
+
+// ToTheEnd is Search for a test, which fails if there were too many states. It returns the fault and the way to it; "": there is none.
+func ToTheEnd[S comparable](t testing.TB, first S, moves func(S) []Move[S], stuck func(*S) string, limit int) string {
+	t.Helper()
+	r, whole := Search(first, moves, stuck, limit)
+	if !whole {
+		t.Errorf("not walked to the end: %d states", r.States)
+	}
+	t.Logf("%d states", r.States)
+	return r.String()
 }
 
 // Search walks from the first state on, through no more states than limit. stuck says what is wrong with a state in which
