@@ -89,27 +89,35 @@ func deafFor(times int) func() error {
 	}
 }
 
+// runsTens runs the job at most once in slots of ten seconds for so long, and returns in which. failed is told of each that it could not
+// run because of an error.
+func runsTens(t *testing.T, c *coord.Client, d time.Duration, because error, failed func(e once.Event)) []int64 {
+	t.Helper()
+	var ran diary
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	j := once.New(c, "job", once.AtMostOnce, once.WithReport(func(e once.Event) {
+		if errors.Is(e.Err, because) {
+			assert.False(t, e.Ran)
+			failed(e)
+		}
+	}))
+	err := j.Run(ctx, once.Every(10*time.Second), once.SkipMissed, func(_ context.Context, slot time.Time, _ *coord.Hold) error {
+		ran.note(slot)
+		return nil
+	})
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	return ran.all()
+}
+
 // At most once, and the answer to the note is lost: the slot looks begun, and nobody has run it.
 func TestASlotThatWasNotedWithoutAnAnswerIsRunByWhoNotedIt(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {
 		c := coord.NewClient(deaf{s.Client().Driver(), deafFor(3)})
 		defer c.Close()
-		var d diary
-		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
-		defer cancel()
 		unsettled := 0
-		j := once.New(c, "job", once.AtMostOnce, once.WithReport(func(e once.Event) {
-			if errors.Is(e.Err, coord.ErrUnsettled) {
-				assert.False(t, e.Ran)
-				unsettled++
-			}
-		}))
-		err := j.Run(ctx, once.Every(10*time.Second), once.SkipMissed, func(_ context.Context, slot time.Time, _ *coord.Hold) error {
-			d.note(slot)
-			return nil
-		})
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, []int64{10, 20}, d.all())
+		ran := runsTens(t, c, 25*time.Second, coord.ErrUnsettled, func(once.Event) { unsettled++ })
+		assert.Equal(t, []int64{10, 20}, ran)
 		assert.Equal(t, 3, unsettled, "with growing pauses, two of them before 20")
 		forgets(t, s)
 	})
@@ -121,21 +129,11 @@ func TestASlotThatWasNotedWithoutAnAnswerIsNotRunAfterALaterOne(t *testing.T) {
 		c := coord.NewClient(deaf{s.Client().Driver(), deafFor(1)})
 		defer c.Close()
 		other := once.New(s.Client(), "job", once.AtMostOnce)
-		var d diary
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-		defer cancel()
-		j := once.New(c, "job", once.AtMostOnce, once.WithReport(func(e once.Event) {
-			if errors.Is(e.Err, coord.ErrUnsettled) {
-				assert.False(t, run(t, other, e.Slot.UnixMilli(), nothing))
-				assert.True(t, run(t, other, e.Slot.UnixMilli()+1, nothing))
-			}
-		}))
-		err := j.Run(ctx, once.Every(10*time.Second), once.SkipMissed, func(_ context.Context, slot time.Time, _ *coord.Hold) error {
-			d.note(slot)
-			return nil
+		ran := runsTens(t, c, 15*time.Second, coord.ErrUnsettled, func(e once.Event) {
+			assert.False(t, run(t, other, e.Slot.UnixMilli(), nothing))
+			assert.True(t, run(t, other, e.Slot.UnixMilli()+1, nothing))
 		})
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Empty(t, d.all())
+		assert.Empty(t, ran)
 		forgets(t, s)
 	})
 }
@@ -154,22 +152,9 @@ func TestASlotThatWasNotedAsTheHoldWasLostIsRunByWhoNotedIt(t *testing.T) {
 			return nil
 		}})
 		defer c.Close()
-		var d diary
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-		defer cancel()
 		lost := 0
-		j := once.New(c, "job", once.AtMostOnce, once.WithReport(func(e once.Event) {
-			if errors.Is(e.Err, coord.ErrLost) {
-				assert.False(t, e.Ran)
-				lost++
-			}
-		}))
-		err := j.Run(ctx, once.Every(10*time.Second), once.SkipMissed, func(_ context.Context, slot time.Time, _ *coord.Hold) error {
-			d.note(slot)
-			return nil
-		})
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, []int64{10}, d.all())
+		ran := runsTens(t, c, 15*time.Second, coord.ErrLost, func(once.Event) { lost++ })
+		assert.Equal(t, []int64{10}, ran)
 		assert.Equal(t, 1, lost)
 		forgets(t, s)
 	})
