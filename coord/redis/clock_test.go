@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -56,7 +57,7 @@ func TestAClockThatWasPutRightKeepsNobody(t *testing.T) {
 	if err := m.SetClock(-time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	redistest.Eventually(t, "the server has noticed", func() bool {
+	storecheck.Eventually(t, "the server has noticed", func() bool {
 		return strings.Contains(redistest.CLI(t, m.Addr(), "INFO", "server"), "uptime_in_seconds:-")
 	})
 	c, err := Connect(redistest.Within(t, 20*time.Second), m.Addr(), WithTTL(2*time.Second), WithLongestTTL(2*time.Second))

@@ -12,6 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -23,7 +24,7 @@ func forgets(t *testing.T, s *Store) {
 		_, err := s.Swap(ctx, register.Swap{Key: "forgets", Next: register.NewVersion()})
 		return err
 	}
-	redistest.Eventually(t, "a swap to end with ErrForgot", func() bool {
+	storecheck.Eventually(t, "a swap to end with ErrForgot", func() bool {
 		err := swap(t.Context())
 		if err == nil || errors.Is(err, register.ErrConflict) {
 			t.Fatalf("a swap ended with %v", err)
@@ -45,7 +46,7 @@ func forgets(t *testing.T, s *Store) {
 // remembers waits until a register is read, and fails if anything was forgotten.
 func remembers(t *testing.T, s *Store, key, text string) {
 	t.Helper()
-	redistest.Eventually(t, "to read "+key, func() bool {
+	storecheck.Eventually(t, "to read "+key, func() bool {
 		it, err := s.Read(t.Context(), key)
 		if errors.Is(err, register.ErrForgot) || err == nil && string(it.Value) != text {
 			t.Fatalf("%v, %v", it, err)
@@ -201,7 +202,7 @@ func follow(t *testing.T, follower, leader string) {
 	}
 	host, port, _ := net.SplitHostPort(leader)
 	redistest.CLI(t, follower, "REPLICAOF", host, port)
-	redistest.Eventually(t, "the replica to have caught up", func() bool {
+	storecheck.Eventually(t, "the replica to have caught up", func() bool {
 		info := redistest.CLI(t, follower, "INFO", "replication")
 		return containsAll(info, "role:slave", "master_link_status:up", "master_sync_in_progress:0")
 	})
@@ -226,7 +227,7 @@ func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
 			if now := redistest.Remembered(t, s); now.ID != before.ID {
 				t.Errorf("a replica attached: %v, then %v", before, now)
 			}
-			redistest.Eventually(t, "the replica to have it", func() bool { return len(redistest.CLI(t, b, "GET", "turnwise:a")) > 0 })
+			storecheck.Eventually(t, "the replica to have it", func() bool { return len(redistest.CLI(t, b, "GET", "turnwise:a")) > 0 })
 
 			follow(t, b, "")
 			proxy.Lead(b)
@@ -240,7 +241,7 @@ func TestAReplicaThatTookOverHasForgotten(t *testing.T) {
 			// And back to the first, which still runs, and may have something that was never swapped at the second.
 			follow(t, a, b)
 			proxy.Lead(a)
-			redistest.Eventually(t, "a replica not to do", func() bool {
+			storecheck.Eventually(t, "a replica not to do", func() bool {
 				_, err := s.Read(t.Context(), "a")
 				if err == nil {
 					t.Fatal("a replica was read")

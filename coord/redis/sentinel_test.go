@@ -19,6 +19,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -52,7 +53,7 @@ func watched(t *testing.T, master string, downAfter time.Duration) (sentinel, na
 			t.Fatal(err)
 		}
 		t.Cleanup(process.Kill)
-		redistest.Eventually(t, "the sentinel to serve, and to know the replica", func() bool {
+		storecheck.Eventually(t, "the sentinel to serve, and to know the replica", func() bool {
 			conn, err := net.Dial("tcp", sentinel)
 			if err != nil {
 				return !process.Alive()
@@ -183,7 +184,7 @@ func TestAMasterThatIsCutOffMustStopBeforeAnotherTakesItsPlace(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			redistest.Eventually(t, "another to take its place", func() bool { // a replica is refused
+			storecheck.Eventually(t, "another to take its place", func() bool { // a replica is refused
 				s, err := Open(redistest.Within(t, 5*time.Second), replica)
 				if err == nil {
 					s.Close()
@@ -289,7 +290,7 @@ func TestAStrangerWhoMayPublishLeadsTheSentinelsAway(t *testing.T) {
 		t.Error("without a right to the channel he may publish there")
 	}
 	redistest.CLI(t, master, "ACL", "SETUSER", "mallory", "allchannels")
-	redistest.Eventually(t, "the sentinel to believe him", func() bool {
+	storecheck.Eventually(t, "the sentinel to believe him", func() bool {
 		return tell() == nil && containsAll(redistest.CLI(t, sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name), port)
 	})
 	locked(t, connected(t, address, ttl)) // beside the first one

@@ -15,6 +15,7 @@ import (
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -174,7 +175,7 @@ func TestListeningBeginsAnewAfterItWasStopped(t *testing.T) {
 		stop()
 	}
 	address := servers.Redis(t, servers.Shared()).Addrs()[0]
-	redistest.Eventually(t, "to be unsubscribed", func() bool {
+	storecheck.Eventually(t, "to be unsubscribed", func() bool {
 		return redistest.CLI(t, address, "PUBSUB", "CHANNELS", t.Name()+":*") == ""
 	})
 }
@@ -220,7 +221,7 @@ func TestAConnectionThatIsKilledIsMadeAnew(t *testing.T) {
 	h, _ := redistest.Listen(t, s, "a")
 	for _, kind := range []string{"pubsub", "normal"} {
 		redistest.CLI(t, cluster.Addrs()[0], "CLIENT", "KILL", "TYPE", kind)
-		redistest.Eventually(t, "a swap after that", func() bool {
+		storecheck.Eventually(t, "a swap after that", func() bool {
 			it, err := s.Read(t.Context(), "r")
 			if err == nil {
 				_, err = s.Swap(t.Context(), register.Swap{Key: "r", Old: it.Version, Next: register.NewVersion()})
@@ -344,7 +345,7 @@ func TestAReservationEnds(t *testing.T) {
 	late.By, late.Reserve = other, time.Hour
 	s.Swap(t.Context(), late)
 	swap := register.Swap{Key: "a", Old: it.Version, Next: register.NewVersion(), By: other}
-	redistest.Eventually(t, "the reservation to end", func() bool {
+	storecheck.Eventually(t, "the reservation to end", func() bool {
 		_, err := s.Swap(t.Context(), swap)
 		return err == nil
 	})

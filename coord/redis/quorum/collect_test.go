@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -22,7 +23,7 @@ func remove(t *testing.T, q *Store, it register.Item) {
 // another has not: a swap that comes then may be left open.
 func comesAndGoes(t *testing.T, q *Store, key string) {
 	t.Helper()
-	redistest.Eventually(t, "a register to come and go", func() bool {
+	storecheck.Eventually(t, "a register to come and go", func() bool {
 		ctx := redistest.Within(t, 10*time.Second)
 		it, err := q.Read(ctx, key)
 		if err == nil && it.Version.IsZero() {
@@ -38,7 +39,7 @@ func comesAndGoes(t *testing.T, q *Store, key string) {
 // collected has everything forgotten that has gone, however short a time ago.
 func collected(t *testing.T, q *Store) (n int) {
 	t.Helper()
-	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == len(q.all) })
+	storecheck.Eventually(t, "all to vote", func() bool { return voters(q) == len(q.all) })
 	n, err := q.collectOnce(redistest.Within(t, 20*time.Second), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +57,7 @@ func TestRegistersThatHaveGoneAreForgotten(t *testing.T) {
 	if n, err := q.collectOnce(redistest.Within(t, 20*time.Second), collectAfter); err != nil || n != 0 {
 		t.Errorf("%d were forgotten at once, %v", n, err)
 	}
-	redistest.Eventually(t, "all to be forgotten", func() bool { // the last acceptor may be a moment behind
+	storecheck.Eventually(t, "all to be forgotten", func() bool { // the last acceptor may be a moment behind
 		collected(t, q)
 		for _, a := range cluster.Addrs() {
 			if redistest.CLI(t, a, "ZCARD", "turnwise-quorum.keys") != "2" { // the mark and what stays
@@ -86,8 +87,8 @@ func TestWhatHalfHaveForgottenIsMadeAnewAboveIt(t *testing.T) {
 	for range 20 { // its ballots are high
 		remove(t, q, redistest.Put(t, q, "r", "old"))
 	}
-	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
-	redistest.Eventually(t, "two to forget", func() bool {
+	storecheck.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+	storecheck.Eventually(t, "two to forget", func() bool {
 		r, forgot := q.roster.Load(), 0
 		for _, a := range q.all[:2] {
 			gone, _, err := a.gone(t.Context(), r, 0)
@@ -121,11 +122,11 @@ func TestAServerThatIsFilledGetsTheFloor(t *testing.T) {
 	for range 20 {
 		remove(t, q, redistest.Put(t, q, "r", "old"))
 	}
-	redistest.Eventually(t, "it to be forgotten", func() bool {
+	storecheck.Eventually(t, "it to be forgotten", func() bool {
 		return collected(t, q) > 0 || redistest.CLI(t, q.all[0].Address, "GET", "turnwise-quorum.floor") != ""
 	})
 	redistest.CLI(t, cluster.Addrs()[2], "FLUSHALL")
-	redistest.Eventually(t, "two votes", func() bool { return voters(q) == 2 })
+	storecheck.Eventually(t, "two votes", func() bool { return voters(q) == 2 })
 	if err := q.Heal(redistest.Within(t, 20*time.Second)); err != nil {
 		t.Fatal(err)
 	}
@@ -140,12 +141,12 @@ func TestAServerThatIsFilledGetsTheFloor(t *testing.T) {
 func TestWhatTheyDoNotAgreeOnIsForgottenInTheEnd(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3), servers.AppendOnly("always"))
 	q := openOn(t, cluster)
-	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+	storecheck.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
 	var all []register.Item
 	for i := range 20 {
 		all = append(all, redistest.Put(t, q, fmt.Sprintf("session/%d", i), "x"))
 	}
-	redistest.Eventually(t, "the third to have them", func() bool {
+	storecheck.Eventually(t, "the third to have them", func() bool {
 		return redistest.CLI(t, cluster.Addrs()[2], "ZCARD", "turnwise-quorum.keys") == "21"
 	})
 	cluster.Member(2).Kill()
@@ -153,7 +154,7 @@ func TestWhatTheyDoNotAgreeOnIsForgottenInTheEnd(t *testing.T) {
 		remove(t, q, it)
 	}
 	cluster.Member(2).Restart(t)
-	redistest.Eventually(t, "all to be forgotten", func() bool {
+	storecheck.Eventually(t, "all to be forgotten", func() bool {
 		collected(t, q)
 		for _, a := range cluster.Addrs() {
 			if redistest.CLI(t, a, "ZCARD", "turnwise-quorum.keys") != "1" { // the mark
@@ -170,13 +171,13 @@ func TestAProcessThatIsIdleCollects(t *testing.T) {
 	all := servers.Redis(t, servers.Members(4)).Addrs()
 	openNamed(t, all[:3]...)
 	idle, more := openNamed(t, all...), openNamed(t, all...)
-	redistest.Eventually(t, "three votes", func() bool { return voters(idle) == 3 })
+	storecheck.Eventually(t, "three votes", func() bool { return voters(idle) == 3 })
 	reform(t, more)
 	time.Sleep(1100 * time.Millisecond) // they are looked at once a second
 	comesAndGoes(t, more, "r")
 	for range 2 {
-		redistest.Eventually(t, "all to have it", func() bool { return voters(more) == 4 })
-		redistest.Eventually(t, "it to be forgotten", func() bool {
+		storecheck.Eventually(t, "all to have it", func() bool { return voters(more) == 4 })
+		storecheck.Eventually(t, "it to be forgotten", func() bool {
 			time.Sleep(time.Second)
 			n, _ := idle.collectOnce(redistest.Within(t, 10*time.Second), 0)
 			return n > 0
@@ -196,7 +197,7 @@ func TestWhatWasOnlyPromisedIsForgotten(t *testing.T) {
 			t.Fatalf("%+v", v)
 		}
 	}
-	redistest.Eventually(t, "all to be forgotten", func() bool {
+	storecheck.Eventually(t, "all to be forgotten", func() bool {
 		collected(t, q)
 		for _, a := range cluster.Addrs() {
 			if redistest.CLI(t, a, "ZCARD", "turnwise-quorum.keys") != "1" { // the mark
@@ -213,7 +214,7 @@ func TestAllThatHasGoneIsForgotten(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
 	q := openOn(t, cluster)
 	remove(t, q, redistest.Put(t, q, "r", "x"))
-	redistest.Eventually(t, "all to say the same", func() bool {
+	storecheck.Eventually(t, "all to say the same", func() bool {
 		all := make(map[string]bool)
 		for _, a := range cluster.Addrs() {
 			all[redistest.CLI(t, a, "GETRANGE", "turnwise-quorum:r", "32", "63")] = true
@@ -228,7 +229,7 @@ func TestAllThatHasGoneIsForgotten(t *testing.T) {
 				redis.call('ZADD', 'turnwise-quorum.keys', 0, 'turnwise-quorum:session/' .. i)
 			end`, "0")
 	}
-	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+	storecheck.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
 	if err := q.collectAll(redistest.Within(t, 5*time.Minute), 0); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -117,7 +118,7 @@ func TestAServerOfAnotherGroupDisturbsNobody(t *testing.T) {
 		t.Errorf("%d swaps", swaps)
 	}
 	name.Lead(all[2])
-	redistest.Eventually(t, "it votes again", func() bool {
+	storecheck.Eventually(t, "it votes again", func() bool {
 		q.Read(redistest.Within(t, time.Second), "r")
 		return q.all[2].seat.isTaken()
 	})
@@ -178,7 +179,7 @@ func TestAFoundingThatWasBrokenOffIsEnded(t *testing.T) {
 		q := openOn(t, cluster)
 		redistest.Put(t, q, "a", "one")
 		if voting < 2 {
-			redistest.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
+			storecheck.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
 		}
 	}
 }
@@ -215,7 +216,7 @@ func TestAProposalForOneGroupIsNoneForTheNext(t *testing.T) {
 				redistest.CLI(t, a, "FLUSHALL")
 			}
 			is = redistest.Put(t, openOn(t, cluster), "a", "of the next group")
-			redistest.Eventually(t, "to know that all was forgotten", func() bool {
+			storecheck.Eventually(t, "to know that all was forgotten", func() bool {
 				_, err := q.Read(t.Context(), "a")
 				return errors.Is(err, register.ErrForgot)
 			})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -135,7 +136,7 @@ func TestVotesOfTwoTermsTellNoNote(t *testing.T) {
 	if v := accept(ctx, q.roster.Load(), q.all[0]); v.err != nil || v.refused { // and the other requests never arrive
 		t.Fatalf("accept: %+v", v)
 	}
-	redistest.Eventually(t, "to hear anything", func() bool { return len(heard.Notes()) > 0 }) // in the end, to look
+	storecheck.Eventually(t, "to hear anything", func() bool { return len(heard.Notes()) > 0 }) // in the end, to look
 	cluster.Member(0).Kill()
 	it = redistest.Read(t, now, "a")
 	if notes := heard.Notes(); slices.Contains(notes, "your turn") && it.Version != swap.version {

@@ -18,6 +18,7 @@ import (
 	"github.com/turnwise/turnwise/coord/redis/internal/server"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -57,7 +58,7 @@ func TestAQuorumKeepsRegisters(t *testing.T) {
 		}
 	}
 	time.Sleep(50 * time.Millisecond)
-	redistest.Eventually(t, "it is as old as that", func() bool { // a server that was asked last may have heard of it late
+	storecheck.Eventually(t, "it is as old as that", func() bool { // a server that was asked last may have heard of it late
 		return redistest.Read(t, q, "a").Age >= 40*time.Millisecond
 	})
 	if it := redistest.Read(t, q, "a"); it.Age > 20*time.Second {
@@ -148,7 +149,7 @@ func TestAMinorityMayBeMissing(t *testing.T) {
 			} else {
 				m.Thaw()
 			}
-			redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+			storecheck.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
 		}
 	}
 	cluster.Member(0).Kill()
@@ -166,7 +167,7 @@ func TestOneThatIsSlowToSayWhatItIsGoesOnVoting(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
 	q := openOn(t, cluster)
 	for i, a := range q.all {
-		redistest.Eventually(t, "it to vote", func() bool { return a.seat.isTaken() })
+		storecheck.Eventually(t, "it to vote", func() bool { return a.seat.isTaken() })
 		cluster.Member(i).Freeze()
 		redistest.Remembered(t, q)
 		if !a.seat.isTaken() {
@@ -234,7 +235,7 @@ func TestOneThatHasForgottenDoesNotVoteUntilItIsHealed(t *testing.T) {
 				m.Restart(t)
 			}
 			redistest.Put(t, q, "a", "three")
-			redistest.Eventually(t, "two votes", func() bool { return voters(q) == 2 && voters(other) == 2 })
+			storecheck.Eventually(t, "two votes", func() bool { return voters(q) == 2 && voters(other) == 2 })
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
 			cluster.Member(1).Freeze()
@@ -246,7 +247,7 @@ func TestOneThatHasForgottenDoesNotVoteUntilItIsHealed(t *testing.T) {
 			if err := q.Heal(redistest.Within(t, 20*time.Second)); err != nil {
 				t.Fatal(err)
 			}
-			redistest.Eventually(t, "three votes", func() bool { return voters(q) == 3 && voters(other) == 3 })
+			storecheck.Eventually(t, "three votes", func() bool { return voters(q) == 3 && voters(other) == 3 })
 			cluster.Member(1).Kill()
 			cluster.Member(1).Restart(t) // so the healed one and the third are the majority
 			for _, q := range []*Store{q, other} {
@@ -311,7 +312,7 @@ func TestAQuorumThatHasForgottenIsFoundedAnew(t *testing.T) {
 		t.Error("it was read although all have forgotten")
 	}
 	other := openOn(t, cluster)
-	redistest.Eventually(t, "to know that all was forgotten", func() bool {
+	storecheck.Eventually(t, "to know that all was forgotten", func() bool {
 		_, err := q.Read(t.Context(), "a")
 		if err == nil {
 			t.Fatal("it went on with another group")
@@ -342,7 +343,7 @@ func TestWhatIsWrittenBackKeepsItsAge(t *testing.T) {
 	redistest.Put(t, q, "a", "one")
 	sure := time.Now()
 	cluster.Member(2).Restart(t)
-	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+	storecheck.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
 	time.Sleep(500 * time.Millisecond)
 	for _, away := range []int{0, 1} { // one of two knows of it; then neither of these need be the one that knew
 		cluster.Member(away).Kill()
@@ -352,7 +353,7 @@ func TestWhatIsWrittenBackKeepsItsAge(t *testing.T) {
 			t.Errorf("without server %d it holds %q, %v old, and %v to %v have gone by", away, it.Value, it.Age, least, time.Since(since))
 		}
 		cluster.Member(away).Restart(t)
-		redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+		storecheck.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
 	}
 }
 
@@ -376,7 +377,7 @@ func TestTheSmallestAgeCounts(t *testing.T) {
 // When others stand in the way, one that is frozen holds nobody up for the rest of the round.
 func TestARoundThatIsRefusedDoesNotWaitForTheLast(t *testing.T) {
 	q := openOn(t, servers.Redis(t, servers.Members(3)))
-	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+	storecheck.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
 	begun := time.Now()
 	_, err := q.poll(t.Context(), func(ctx context.Context, _ *roster, a *acceptor) vote {
 		if a == q.all[2] {
@@ -670,7 +671,7 @@ func TestASwapThatNobodyRemembersIsNotAppliedAgain(t *testing.T) {
 func TestWhatSomebodyHasReadStands(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
 	q, other := openOn(t, cluster), openOn(t, cluster)
-	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 && voters(other) == 3 })
+	storecheck.Eventually(t, "all to vote", func() bool { return voters(q) == 3 && voters(other) == 3 })
 	redistest.Put(t, q, "a", "before")
 	votes, err := q.look(t.Context(), "a")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -99,7 +100,7 @@ func TestServersAreReplacedAndAddedUnderLoad(t *testing.T) {
 	if r := q.roster.Load(); len(r.seats) != 5 || r.term < 4 {
 		t.Errorf("the roster is %v", r)
 	}
-	redistest.Eventually(t, "five votes", func() bool { return voters(q) == 5 })
+	storecheck.Eventually(t, "five votes", func() bool { return voters(q) == 5 })
 	if it := redistest.Read(t, q, "a"); string(it.Value) != "one" {
 		t.Errorf("there stands %q", it.Value)
 	}
@@ -150,7 +151,7 @@ func TestAServerThatComesBackIsFilledFirst(t *testing.T) {
 		t.Errorf("heal: %v", err)
 	}
 	reform(t, again)
-	redistest.Eventually(t, "three votes", func() bool { return voters(again) == 3 })
+	storecheck.Eventually(t, "three votes", func() bool { return voters(again) == 3 })
 	cluster.Member(0).Kill()
 	for range 3 {
 		if it := redistest.Read(t, again, "a"); string(it.Value) != "two" {
@@ -189,11 +190,11 @@ func TestAServerWithAnOldFileVotesWithNobody(t *testing.T) {
 	redistest.Put(t, q, "a", "one")
 	m := cluster.Member(2)
 	redistest.CLI(t, m.Addr(), "CONFIG", "SET", "appendonly", "no")
-	redistest.Eventually(t, "two votes", func() bool { return voters(q) == 2 })
+	storecheck.Eventually(t, "two votes", func() bool { return voters(q) == 2 })
 	if err := q.Heal(redistest.Within(t, 20*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	redistest.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
+	storecheck.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
 	cluster.Member(0).Freeze()
 	it := redistest.Put(t, q, "a", "two") // by the second and the third
 	q.Close()
@@ -245,7 +246,7 @@ func TestWhoeverComesNextEndsAReform(t *testing.T) {
 			t.Errorf("told %d: there stands %q", told, it.Value)
 		}
 		reform(t, named)
-		redistest.Eventually(t, "three votes", func() bool { return voters(named) == 3 })
+		storecheck.Eventually(t, "three votes", func() bool { return voters(named) == 3 })
 		if it := redistest.Read(t, named, "a"); string(it.Value) != "one" {
 			t.Errorf("told %d: there stands %q", told, it.Value)
 		}
@@ -287,7 +288,7 @@ func TestANewServerKeepsNothingOfBefore(t *testing.T) {
 	cluster.Member(2).Kill()
 	q = openNamed(t, all[0], all[1], all[3])
 	reform(t, q)
-	redistest.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
+	storecheck.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
 	cluster.Member(0).Kill()
 	if it := redistest.Read(t, q, "a"); string(it.Value) != "ours" {
 		t.Errorf("there stands %q", it.Value)
@@ -360,7 +361,7 @@ func fillWhatIsOpen(t *testing.T, higher ballot) {
 	ctx := redistest.Within(t, time.Minute)
 	q := openNamed(t, all[:3]...)
 	it := redistest.Put(t, q, "a", "one")
-	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
+	storecheck.Eventually(t, "all to vote", func() bool { return voters(q) == 3 })
 	r := q.roster.Load()
 	now, err := q.read(ctx, "a")
 	if err != nil {
@@ -393,7 +394,7 @@ func fillWhatIsOpen(t *testing.T, higher ballot) {
 	}
 	named := openNamed(t, all[0], all[1], all[3])
 	reform(t, named)
-	redistest.Eventually(t, "all to vote", func() bool { return voters(named) == 3 })
+	storecheck.Eventually(t, "all to vote", func() bool { return voters(named) == 3 })
 	cluster.Member(1).Freeze()
 	got := redistest.Read(t, named, "a")
 	cluster.Member(1).Thaw()
@@ -559,7 +560,7 @@ func TestAnAnswerThatIsLateTakesNoSeatAway(t *testing.T) {
 	if err := q.follow(redistest.Within(t, 20*time.Second), was); err != nil {
 		t.Fatal(err)
 	}
-	redistest.Eventually(t, "it votes", func() bool { return voters(q) == 3 })
+	storecheck.Eventually(t, "it votes", func() bool { return voters(q) == 3 })
 	if q.seat(late); !q.all[0].seat.isTaken() {
 		t.Error("it votes no more")
 	}
@@ -615,5 +616,5 @@ func TestAServerIsTakenInWhoseNameWasAnothers(t *testing.T) {
 		t.Errorf("heal: %v", err)
 	}
 	reform(t, q)
-	redistest.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
+	storecheck.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
 }

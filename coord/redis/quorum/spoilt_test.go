@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -55,7 +56,7 @@ func TestAKeyThatIsNoRegisterHarmsNoOther(t *testing.T) {
 			redistest.Put(t, q, "line/spoilt", "x")
 			gone := redistest.Put(t, q, "session/gone", "x")
 			remove(t, q, gone)
-			redistest.Eventually(t, "all have it", func() bool {
+			storecheck.Eventually(t, "all have it", func() bool {
 				return !slices.ContainsFunc(cluster.Addrs(), func(a string) bool { return redistest.CLI(t, a, "EXISTS", keyOf(q, "line/spoilt")) != "1" })
 			})
 			k := keyOf(q, "line/spoilt")
@@ -69,7 +70,7 @@ func TestAKeyThatIsNoRegisterHarmsNoOther(t *testing.T) {
 			if err != nil || !slices.Contains(keys, "line/orders") {
 				t.Errorf("listed: %q, %v", keys, err)
 			}
-			redistest.Eventually(t, "all to vote", func() bool { return voters(q) == len(q.all) })
+			storecheck.Eventually(t, "all to vote", func() bool { return voters(q) == len(q.all) })
 			if _, err := q.collectOnce(redistest.Within(t, 20*time.Second), 0); err != nil {
 				t.Errorf("what has gone: %v", err)
 			}
@@ -84,7 +85,7 @@ func healsBeside(t *testing.T, cluster *servers.Cluster, q *Store) {
 	forgetsAndIsHealed(t, cluster, q)
 	cluster.Member(1).Freeze()
 	defer cluster.Member(1).Thaw()
-	redistest.Eventually(t, "the other register, from the one that was healed and another", func() bool {
+	storecheck.Eventually(t, "the other register, from the one that was healed and another", func() bool {
 		it, err := q.Read(redistest.Within(t, 10*time.Second), "line/orders")
 		return err == nil && string(it.Value) == "x"
 	})
@@ -93,14 +94,14 @@ func healsBeside(t *testing.T, cluster *servers.Cluster, q *Store) {
 func forgetsAndIsHealed(t *testing.T, cluster *servers.Cluster, q *Store) {
 	t.Helper()
 	redistest.CLI(t, cluster.Addrs()[0], "FLUSHALL")
-	redistest.Eventually(t, "one to have forgotten", func() bool {
+	storecheck.Eventually(t, "one to have forgotten", func() bool {
 		redistest.Read(t, q, "nothing")
 		return voters(q) == len(q.all)-1
 	})
 	if err := q.Heal(redistest.Within(t, 20*time.Second)); err != nil {
 		t.Fatalf("healed: %v", err)
 	}
-	redistest.Eventually(t, "all to vote again", func() bool { return voters(q) == len(q.all) })
+	storecheck.Eventually(t, "all to vote again", func() bool { return voters(q) == len(q.all) })
 }
 
 // The last server has missed what the others agreed to. One of them has something strange there by now, and one has forgotten all. Of
@@ -112,7 +113,7 @@ func TestWhatOnlyAStrangeServerKnewIsNotTakenForNothing(t *testing.T) {
 			q := openOn(t, cluster)
 			redistest.Put(t, q, "line/a", "one")
 			k := keyOf(q, "line/a")
-			redistest.Eventually(t, "all have it", func() bool {
+			storecheck.Eventually(t, "all have it", func() bool {
 				return !slices.ContainsFunc(cluster.Addrs(), func(a string) bool { return redistest.CLI(t, a, "EXISTS", k) != "1" })
 			})
 			cluster.Member(n - 1).Kill()
@@ -121,7 +122,7 @@ func TestWhatOnlyAStrangeServerKnewIsNotTakenForNothing(t *testing.T) {
 			redistest.CLI(t, cluster.Addrs()[1], "SET", k, "strange")
 			q.Close()
 			q = openOn(t, cluster) // which remembers nothing
-			redistest.Eventually(t, "all to vote", func() bool { return voters(q) == len(q.all) })
+			storecheck.Eventually(t, "all to vote", func() bool { return voters(q) == len(q.all) })
 			forgetsAndIsHealed(t, cluster, q)
 			cluster.Member(1).Freeze()
 			defer cluster.Member(1).Thaw()
@@ -138,7 +139,7 @@ func TestWhoFindsSomethingStrangeDoesNotVoteThere(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
 	q := openOn(t, cluster)
 	k, a := keyOf(q, "line/a"), q.all[0]
-	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == len(q.all) })
+	storecheck.Eventually(t, "all to vote", func() bool { return voters(q) == len(q.all) })
 	for _, text := range []string{"!", "strange", strings.Repeat("0", 79), strings.Repeat("0", 79) + "x" + strings.Repeat("\x00", 100), strings.Repeat(" ", 200)} {
 		high := accepted{ballot: ballot{5, 5}, content: content{id: register.NewVersion(), version: register.NewVersion()}}
 		for name, ask := range map[string]func(context.Context, *roster, *acceptor) vote{
@@ -164,14 +165,14 @@ func TestWhoWritesToOneLineUsesUpNoBallotsOfOthers(t *testing.T) {
 	cluster := servers.Redis(t, servers.Members(3))
 	q := openOn(t, cluster)
 	redistest.Put(t, q, "line/spoilt", "x")
-	redistest.Eventually(t, "all have it", func() bool {
+	storecheck.Eventually(t, "all have it", func() bool {
 		return !slices.ContainsFunc(cluster.Addrs(), func(a string) bool { return redistest.CLI(t, a, "EXISTS", keyOf(q, "line/spoilt")) != "1" })
 	})
 	high := ballot{ballotEnd - 3, 1}
 	value := high.next().String() + high.String() + "0000000000000001" + "\x01\x01\x01\x01\x01\x01\x01\x01" + strings.Repeat("\x00", 8)
 	k := keyOf(q, "line/spoilt")
 	spoilt(t, cluster, k, []string{"SET", k, value})
-	redistest.Eventually(t, "all to vote", func() bool { return voters(q) == len(q.all) })
+	storecheck.Eventually(t, "all to vote", func() bool { return voters(q) == len(q.all) })
 	if _, err := q.collectOnce(redistest.Within(t, 20*time.Second), collectAfter); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/redis/internal/redistest"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/faultproxy"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -55,7 +56,7 @@ func TestANameThatLeadsElsewhereHasNoVoteOfItsOwn(t *testing.T) {
 		cancel()
 	}
 	name.Lead(b) // and all goes on
-	redistest.Eventually(t, "it is swapped", func() bool {
+	storecheck.Eventually(t, "it is swapped", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		it, err := q.Read(ctx, "a")
@@ -115,7 +116,7 @@ func TestAServerThatWasRestartedBehindAnotherNameGoesOnVoting(t *testing.T) {
 		y.Lead(second)
 		x.Cut()
 		y.Cut()
-		redistest.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
+		storecheck.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
 	}
 	exchange(all[1], all[0])
 	for i := range 2 {

@@ -16,6 +16,7 @@ import (
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storetest"
+	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
 // Rights is what the documentation says that a user needs.
@@ -132,7 +133,7 @@ func (h *Heard) Notes() []string {
 // Await waits until a note was heard.
 func (h *Heard) Await(t testing.TB, what string) {
 	t.Helper()
-	Eventually(t, "to hear "+what, func() bool { return slices.Contains(h.Notes(), what) })
+	storecheck.Eventually(t, "to hear "+what, func() bool { return slices.Contains(h.Notes(), what) })
 }
 
 // Listen listens to a topic until stop is called or the test ends.
@@ -145,16 +146,6 @@ func Listen(t testing.TB, s register.Store, topic string) (h *Heard, stop func()
 	}
 	t.Cleanup(stop)
 	return h, stop
-}
-
-// Eventually waits until f returns true.
-func Eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited for it in vain: %s", what)
-		}
-	}
 }
 
 // Patient is a service for recipes: see storetest.System.
