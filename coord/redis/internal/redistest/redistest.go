@@ -16,7 +16,6 @@ import (
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storetest"
-	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
 // Rights is what the documentation says that a user needs.
@@ -133,7 +132,11 @@ func (h *Heard) Notes() []string {
 // Await waits until a note was heard.
 func (h *Heard) Await(t testing.TB, what string) {
 	t.Helper()
-	storecheck.Eventually(t, "to hear "+what, func() bool { return slices.Contains(h.Notes(), what) })
+	for limit := time.Now().Add(time.Minute); !slices.Contains(h.Notes(), what); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("it never hears %s", what)
+		}
+	}
 }
 
 // Listen listens to a topic until stop is called or the test ends.
