@@ -140,7 +140,7 @@ func (s *shift) asked(ctx context.Context) <-chan struct{} {
 }
 
 func (s *shift) tellWhoAsks(n coord.Node) {
-	e := status.Event{Event: "asked", Token: fmt.Sprint(s.hold.Token()), By: status.Of(n), Asks: n.Asks}
+	e := status.Event{Event: "asked", Name: s.name, Token: fmt.Sprint(s.hold.Token()), By: status.Of(n), Asks: n.Asks}
 	if n.Line != s.name {
 		e.Line = n.Line
 	}
@@ -166,6 +166,8 @@ func (w *waiter) holds(of turn) (all []*coord.Hold) {
 	case *coord.Hold:
 		return []*coord.Hold{h}
 	case ranked:
+		return []*coord.Hold{h.Hold}
+	case lent:
 		return []*coord.Hold{h.Hold}
 	case together:
 		for _, name := range w.names() {

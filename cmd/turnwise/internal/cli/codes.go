@@ -68,6 +68,12 @@ type ended struct {
 
 func (e *ended) Error() string { return fmt.Sprintf("the command has ended with %d", e.code) }
 
+// overlaps reports whether the command may have run, or may still run, when somebody else was let in.
+func overlaps(err error) bool {
+	var own *ended
+	return codeOf(err) == codeLost && !errors.As(err, &own)
+}
+
 // errSilent is for an exit code that needs no message: that of a signal, or one that nobody wants explained.
 var errSilent = errors.New("the exit code says it")
 

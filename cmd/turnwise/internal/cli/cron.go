@@ -151,9 +151,9 @@ func (d *scheduled) run() error {
 func (d *scheduled) slots(ctx context.Context, w *waiter, fatal chan<- error) error {
 	j := once.New(w.client, d.name, d.policy, once.WithReport(d.tell))
 	err := j.Run(ctx, d.schedule, d.missed, func(_ context.Context, slot time.Time, h *coord.Hold) error {
-		w.slot = slot.UTC().Format(time.RFC3339)
-		err := work(w, &d.program, lent{h}, nil)
-		if codeOf(err) == codeLost { // nobody may enter beside it: the line stays taken until the session ends by itself
+		w.extra = []string{"TURNWISE_SLOT=" + slot.UTC().Format(time.RFC3339)}
+		err := work(w, &d.program, lent{Hold: h}, nil)
+		if overlaps(err) { // nobody may enter beside it: the line stays taken until the session ends by itself
 			fatal <- err
 			select {}
 		}
@@ -168,11 +168,6 @@ func (d *scheduled) slots(ctx context.Context, w *waiter, fatal chan<- error) er
 	}
 	return err
 }
-
-// lent is a hold that somebody else releases.
-type lent struct{ *coord.Hold }
-
-func (lent) Release() error { return nil }
 
 // tell says what went wrong in a slot, and what was left out before it.
 func (d *scheduled) tell(e once.Event) {

@@ -30,10 +30,8 @@ func electCommand(s *service) *cobra.Command {
 	f.Var(&rank, "rank", "how much this one should lead, compared with others: the greater the `number` the better; it gives way to better ones")
 	completeNames(s, c)
 	j.commands(c, func() error {
-		switch restart {
-		case "never", "on-failure", "always":
-		default:
-			return usage("--restart %s: write always, on-failure or never", coord.Printable(restart))
+		if err := checkRestart(restart); err != nil {
+			return err
 		}
 		if len(value) > coord.MaxData {
 			return usage("--value has %d bytes, at most %d are allowed", len(value), coord.MaxData)

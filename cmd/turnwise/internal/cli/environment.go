@@ -21,9 +21,7 @@ func (w *waiter) variables(hold turn) []string {
 		fmt.Sprintf("TURNWISE_TOKEN=%d", hold.Token()),
 		holdsVariable + "=" + holding(w.heldBy(hold), w.several),
 	}
-	if w.slot != "" {
-		ours = append(ours, "TURNWISE_SLOT="+w.slot)
-	}
+	ours = append(ours, w.extra...)
 	return append(ours, w.service.forCommand(w.to, w.url)...)
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/people"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -205,6 +206,14 @@ func (j *job) term(w *waiter) error {
 		return err
 	}
 	return work(w, &j.program, hold, func() error { return j.once.ended(w, hold) })
+}
+
+func checkRestart(restart string) error {
+	switch restart {
+	case "never", "on-failure", "always":
+		return nil
+	}
+	return usage("--restart %s: write always, on-failure or never", coord.Printable(restart))
 }
 
 // again reports whether to stand again after a term that has ended with err.

@@ -18,9 +18,12 @@ type ranked struct{ *election.Term }
 // errOutranked is the end of a command for a better candidate.
 var errOutranked = errors.New("the command was ended for a better candidate")
 
-// better returns a channel on which there is something when a better candidate stands, if this one gives way to any. People hear
-// before that which one it is.
+// better returns a channel on which there is something when a better candidate stands, if this one gives way to any, or when the shard
+// is to be another member's. People hear before that which candidate it is.
 func (s *shift) better(ctx context.Context) <-chan struct{} {
+	if h, ok := s.hold.(lent); ok {
+		return h.over
+	}
 	term, gives := s.hold.(ranked)
 	if !gives {
 		return nil

@@ -48,7 +48,7 @@ all your processes on this machine.`,
 	}
 	root.SuggestionsMinimumDistance = 2
 	s.flags(root.PersistentFlags())
-	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s), onceCommand(s), cronCommand(s), lsCommand(s), whoCommand(s), memoCommand(s), barrierCommand(s), joinCommand(s), membersCommand(s), watchCommand(s), topCommand(s), checkCommand(s),
+	root.AddCommand(lockCommand(s), semCommand(s), electCommand(s), onceCommand(s), cronCommand(s), shardsCommand(s), lsCommand(s), whoCommand(s), memoCommand(s), barrierCommand(s), joinCommand(s), membersCommand(s), watchCommand(s), topCommand(s), checkCommand(s),
 		publishCommand(s), askCommand(s), breakCommand(s), holdCommand(s), adoptCommand(), releaseCommand(s), doctorCommand(s), auditCommand(), serveCommand(s), manCommand())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -34,7 +34,7 @@ type shift struct {
 	endangered bool
 	heard      bool // that somebody asks for the line
 	overstayed bool // --max-hold is over
-	outranked  bool // a better candidate stands
+	outranked  bool // a better candidate stands, or the shard is another member's
 	gaveWay    bool // and the command ran until then
 	stuck      bool // the command was ended for one of these, and so long ago that something cannot be killed
 	sudden     bool // the hold ended before its deadline
@@ -66,13 +66,13 @@ func work(w *waiter, p *program, hold turn, ended func() error) error {
 	}
 	hold.Release()
 	if code := codeOf(err); errors.Is(err, errOutranked) || code != codeStopped && code != codeLost && code != codeBroken {
-		s.reports.Tell(status.Event{Event: "released", Token: fmt.Sprint(hold.Token())})
+		s.reports.Tell(status.Event{Event: "released", Name: s.name, Token: fmt.Sprint(hold.Token())})
 	}
 	return err
 }
 
 func (s *shift) event(what string) status.Event {
-	e := status.Event{Event: what, Token: fmt.Sprint(s.hold.Token())}
+	e := status.Event{Event: what, Name: s.name, Token: fmt.Sprint(s.hold.Token())}
 	if left := time.Until(s.hold.Deadline()); left > 0 && left < endless {
 		at := time.Now().Add(left)
 		e.Deadline = &at
@@ -85,6 +85,7 @@ func (s *shift) event(what string) status.Event {
 // line, but what it starts may have closed them, as Python, sudo and ssh do: so there the guardian keeps them as well.
 func (s *shift) start() (err error) {
 	s.terminal = openTerminal()
+	s.terminal.among = s.among()
 	c := run.Command{
 		Path: s.path, Args: s.argv, Alone: s.alone, Foreground: s.terminal.first,
 		Env: environment(s.variables(s.hold)),
@@ -93,7 +94,7 @@ func (s *shift) start() (err error) {
 		if c.Files, err = file.Descriptors(s.client); err != nil {
 			return &failure{codeUnusable, err}
 		}
-		c.Outlives = !s.alone
+		c.Outlives = !s.alone && !s.terminal.among // what runs as long as this one is a member ends with it
 	} else if !s.alone { // without a deadline it is not worth the milliseconds
 		c.Cgroup, _ = run.NewCgroup() // without one, other means have to do
 		s.cgroup = c.Cgroup
@@ -105,6 +106,12 @@ func (s *shift) start() (err error) {
 	}
 	s.terminal.child = s.child
 	return nil
+}
+
+// among reports whether the command is one of several that run side by side.
+func (s *shift) among() bool {
+	h, ok := s.hold.(lent)
+	return ok && h.over != nil
 }
 
 // supervise looks after the command until all processes have gone.
@@ -134,6 +141,7 @@ func (s *shift) supervise() error {
 			s.overstayed = true
 			stuck = s.end()
 		case <-better:
+			better = nil
 			s.outranked, s.gaveWay = true, s.exited.What == 0 && !s.overstayed
 			stuck = s.end()
 		case <-stuck:
@@ -146,7 +154,7 @@ func (s *shift) supervise() error {
 			grace := s.graceAfter(why)
 			s.child.End(grace)
 			gaveUp = time.After(grace + giveUpAfter)
-			s.reports.Tell(status.Event{Event: "lost", Token: fmt.Sprint(s.hold.Token()), Reason: why.Error()})
+			s.reports.Tell(status.Event{Event: "lost", Name: s.name, Token: fmt.Sprint(s.hold.Token()), Reason: why.Error()})
 		case <-gaveUp:
 			return fail(codeLost, "%q: %w, and some of what the command has started cannot be killed", s.name, context.Cause(s.hold.Context()))
 		case <-renewed.C:
@@ -168,8 +176,11 @@ func (s *shift) end() <-chan time.Time {
 func (s *shift) ending() bool { return s.overstayed || s.outranked }
 
 func (s *shift) reason() string {
-	if s.overstayed {
+	switch {
+	case s.overstayed:
 		return "--max-hold was over"
+	case s.among():
+		return "the shard was another member's"
 	}
 	return "a better candidate came"
 }

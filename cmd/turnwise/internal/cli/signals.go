@@ -15,17 +15,18 @@ type signals struct {
 	pass  chan os.Signal      // for the command, once it runs
 	end   chan syscall.Signal // one that ends the wait
 	asked atomic.Int32        // the first of those that end the wait
+	other []os.Signal         // further ones that the command gets
 }
 
 // Signals that end the wait. Those that were ignored from the start, as with nohup, stay ignored, and the command ignores
 // them as well.
 var ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 
-// Other signals that the command gets.
+// Other signals that a command gets.
 var passed = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGTSTP}
 
 func catch() *signals {
-	s := &signals{pass: make(chan os.Signal, 64), end: make(chan syscall.Signal, 1)}
+	s := &signals{pass: make(chan os.Signal, 64), end: make(chan syscall.Signal, 1), other: passed}
 	caught := make(chan os.Signal, 64)
 	if !signal.Ignored(syscall.SIGPIPE) { // what nobody reads must not end us: the line is to be given back, and the command watched
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -56,7 +57,7 @@ func (s *signals) passOn() (stop func()) {
 	for len(s.pass) > 0 {
 		<-s.pass
 	}
-	for _, sig := range passed {
+	for _, sig := range s.other {
 		if !signal.Ignored(sig) {
 			signal.Notify(s.pass, sig)
 		}

@@ -23,6 +23,7 @@ import (
 type terminal struct {
 	own   int  // our process group
 	first bool // the command is in the foreground from its start
+	among bool // the command is one of several: none of them gets the terminal
 	given bool // it is there now
 
 	child  run.Child    // the command
@@ -142,6 +143,7 @@ func (t *terminal) send(s os.Signal) {
 func (t *terminal) stopped(s syscall.Signal) {
 	wants := s == syscall.SIGTTIN || s == syscall.SIGTTOU
 	switch {
+	case t.among:
 	case wants && foreground() == t.own:
 		t.give()
 		t.child.Signal(syscall.SIGCONT)

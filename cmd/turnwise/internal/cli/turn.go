@@ -27,6 +27,14 @@ type together struct {
 
 func (t together) Token() coord.Token { return t.Hold.Token(t.name) }
 
+// lent is a hold that somebody else releases, once the command has ended.
+type lent struct {
+	*coord.Hold
+	over <-chan struct{} // when he wants it back; nil: he waits for as long as it takes
+}
+
+func (lent) Release() error { return nil }
+
 // names are all lines that are asked for; the first one names the request.
 func (r *request) names() []string {
 	return append(append([]string{r.name}, r.with...), r.withShared...)

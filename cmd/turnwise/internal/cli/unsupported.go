@@ -39,6 +39,7 @@ func semCommand(*service) *cobra.Command     { return elsewhere("sem") }
 func electCommand(*service) *cobra.Command   { return elsewhere("elect") }
 func onceCommand(*service) *cobra.Command    { return elsewhere("once") }
 func cronCommand(*service) *cobra.Command    { return elsewhere("cron") }
+func shardsCommand(*service) *cobra.Command  { return elsewhere("shards") }
 func holdCommand(*service) *cobra.Command    { return elsewhere("hold") }
 func joinCommand(*service) *cobra.Command    { return elsewhere("join") }
 func releaseCommand(*service) *cobra.Command { return elsewhere("release") }

@@ -33,7 +33,7 @@ func said(t *testing.T, args ...string) (string, int) {
 // What cannot work here says so in one line, whatever else it is given.
 func TestWhatNeedsAnotherSystemSaysSo(t *testing.T) {
 	for _, args := range [][]string{
-		{"lock", "-n", "a", "--", "true"}, {"sem", "--permits", "3", "a", "--", "true"}, {"elect", "a", "--", "true"}, {"once", "a", "--", "true"}, {"cron", "@daily", "a", "--", "true"},
+		{"lock", "-n", "a", "--", "true"}, {"sem", "--permits", "3", "a", "--", "true"}, {"elect", "a", "--", "true"}, {"once", "a", "--", "true"}, {"cron", "@daily", "a", "--", "true"}, {"shards", "--count", "3", "a", "--", "true"},
 		{"hold", "a"}, {"release", "a"}, {"publish", "file", "a"}, {"serve", "--socket", "here"},
 	} {
 		out, code := said(t, args...)

@@ -29,7 +29,7 @@ type waiter struct {
 	reports *status.Reporter
 	signals *signals
 	client  *coord.Client
-	slot    string          // of cron
+	extra   []string        // variables that the command gets besides, of cron and shards
 	me      chan coord.Node // where it has to wait, one place after the other
 }
 
@@ -99,7 +99,7 @@ const (
 // close ends the session after an outcome. If the command may still run, the session must expire instead, so that nobody
 // enters beside the command.
 func (w *waiter) close(outcome error) {
-	if codeOf(outcome) != codeLost {
+	if !overlaps(outcome) {
 		closeWithin(w.client, closeFor)
 	}
 }

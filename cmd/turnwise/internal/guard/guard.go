@@ -54,7 +54,7 @@ type Remote struct {
 	guardian *os.Process
 	conn     net.Conn
 	cgroup   string
-	before   run.Children // of ours, which are not the command's
+	forget   func() // lets the guardian's orphans be killed
 	events   chan run.Event
 
 	mu   sync.Mutex
@@ -70,7 +70,6 @@ type Remote struct {
 // process or the guardian may be stopped before either says anything more.
 func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)) (*Remote, error) {
 	run.Adopt()
-	before := run.Existing()
 	ours, theirs, err := pair()
 	if err != nil {
 		return nil, err
@@ -86,9 +85,11 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 		ours.Close()
 		return nil, err
 	}
-	p, err := os.StartProcess(program, []string{os.Args[0], Name, name, strconv.Itoa(numbers[0])}, &os.ProcAttr{
-		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	p, forget, err := run.Keep(func() (*os.Process, error) {
+		return os.StartProcess(program, []string{os.Args[0], Name, name, strconv.Itoa(numbers[0])}, &os.ProcAttr{
+			Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+			Sys:   &syscall.SysProcAttr{Setpgid: true},
+		})
 	})
 	passed()
 	theirs.Close() // so that the socket ends when the guardian does
@@ -96,7 +97,7 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 		ours.Close()
 		return nil, fmt.Errorf("start the guardian: %v", err) // it says nothing of the command
 	}
-	r := &Remote{guardian: p, conn: ours, cgroup: c.Cgroup, before: before, events: make(chan run.Event, 64), gone: make(chan struct{})}
+	r := &Remote{guardian: p, conn: ours, cgroup: c.Cgroup, forget: forget, events: make(chan run.Event, 64), gone: make(chan struct{})}
 	r.last = time.AfterFunc(time.Hour, func() {
 		r.late.Store(true)
 		run.KillBelow(p.Pid, c.Cgroup) // while two can: the guardian may only be slow, and this process may be killed at any time
@@ -118,6 +119,7 @@ func Start(c run.Command, name string, limits func() (l run.Limit, changed bool)
 		r.stopTimer()
 		ours.Close()
 		_, _ = p.Wait()
+		forget()
 		return nil, &unstarted{first.Failed, syscall.Errno(first.Errno)}
 	}
 	r.events <- first.Event
@@ -209,6 +211,7 @@ func (r *Remote) listen(reports *json.Decoder) {
 			r.stopTimer()
 			r.conn.Close()
 			_, _ = r.guardian.Wait()
+			r.forget()
 			r.events <- rep.Event
 			return
 		}
@@ -219,7 +222,8 @@ func (r *Remote) listen(reports *json.Decoder) {
 	if r.late.Load() {
 		r.events <- run.Event{What: run.Endangered}
 	}
-	run.KillAll(r.cgroup, r.before)
+	r.forget()
+	run.KillAll(r.cgroup)
 	if !exited {
 		r.events <- run.Event{What: run.Exited, Code: 128 + int(syscall.SIGKILL), Status: int(syscall.SIGKILL)}
 	}

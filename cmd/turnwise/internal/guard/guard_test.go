@@ -237,3 +237,29 @@ func givenUpLast(t *testing.T) {
 	assert.True(t, !detached.Alive() || isKilled(t, pid), "nobody is left to kill it if turnwise is killed now")
 	assert.Contains(t, told(t, r), run.Gone)
 }
+
+// A process may look after several commands at a time. If a guardian is killed, what it has left behind is found among all that this
+// process has started, and only that is killed.
+func TestAGuardianThatIsKilledHarmsNoOtherCommand(t *testing.T) {
+	c, pid := endless(t)
+	spared, err := Start(c, "spared", once(run.Limit{}))
+	require.NoError(t, err)
+	for range 3 {
+		c, victim := endless(t)
+		r, err := Start(c, "victim", once(run.Limit{}))
+		require.NoError(t, err)
+		late, latePid := endless(t)
+		after, err := Start(late, "started later", once(run.Limit{}))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return pid() != 0 && victim() != 0 && latePid() != 0 }, time.Minute, 10*time.Millisecond)
+		require.NoError(t, syscall.Kill(r.Pid(), syscall.SIGKILL))
+		assert.Contains(t, told(t, r), run.Gone)
+		assert.True(t, dead(victim()), "the command of the guardian that was killed runs on")
+		assert.False(t, dead(pid()) || dead(latePid()), "another guardian's command was killed")
+		after.End(0)
+		told(t, after)
+	}
+	spared.End(0)
+	told(t, spared)
+	assert.True(t, dead(pid()))
+}

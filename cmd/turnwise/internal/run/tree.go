@@ -5,6 +5,7 @@ package run
 import (
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -162,19 +163,56 @@ func (t *Tree) reap() (gone bool) {
 	}
 }
 
-// KillAll kills all descendants of this process, except its children of before and theirs, and returns when there are none. It is
-// for a process whose child should have done that but has itself died.
-func KillAll(cgroup string, before Children) {
-	t := &Tree{command: Command{Cgroup: cgroup}, before: before}
+// kept are the children of this process that KillAll spares: those that look after commands, and those that were there before any of
+// these. They are locked while a new one starts, which would otherwise be killed as an orphan.
+var kept struct {
+	sync.Mutex
+	Children
+	keepers int
+}
+
+// Keep starts a process that is to look after a command. KillAll spares it until it is forgotten.
+func Keep(start func() (*os.Process, error)) (p *os.Process, forget func(), err error) {
+	kept.Lock()
+	defer kept.Unlock()
+	if kept.keepers == 0 {
+		kept.Children = existing()
+	}
+	if p, err = start(); err != nil {
+		return nil, nil, err
+	}
+	kept.keepers++
+	kept.add(p.Pid)
+	return p, sync.OnceFunc(func() {
+		kept.Lock()
+		defer kept.Unlock()
+		kept.keepers--
+		kept.remove(p.Pid)
+	}), nil
+}
+
+// KillAll kills all that has been left to this process by keepers that have died, and returns when nothing of that is left. Those must have
+// been forgotten.
+func KillAll(cgroup string) {
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
-		if err == unix.ECHILD || pid == 0 && !before.others() {
+		if err == unix.ECHILD || !killOrphans(cgroup) {
 			return
 		}
-		killAll(t)
 		if pid <= 0 {
 			time.Sleep(again)
 		}
 	}
+}
+
+// killOrphans reports whether there was anything to kill.
+func killOrphans(cgroup string) (were bool) {
+	kept.Lock()
+	defer kept.Unlock()
+	if !kept.others() {
+		return false
+	}
+	killAll(&Tree{command: Command{Cgroup: cgroup}, before: kept.Children})
+	return true
 }

@@ -22,9 +22,10 @@ func KeepThread() {}
 // Children are unknown on this system: orphans go to process 1, so none of a command's descendants become ours.
 type Children struct{}
 
-// Existing returns nothing on this system.
-func Existing() Children { return Children{} }
+func existing() Children { return Children{} }
 
+func (Children) add(int)      {}
+func (Children) remove(int)   {}
 func (Children) others() bool { return false }
 
 // others reports whether anybody is left in the command's process group.

@@ -127,14 +127,17 @@ func send(pid int, sig syscall.Signal, family map[int]bool) (sent bool) {
 // Children are children that a process has, each with when it began.
 type Children map[int]string
 
-// Existing returns the children that this process has now: the shell that has become this program by exec may have started some.
-func Existing() Children {
+// existing returns the children that this process has now: the shell that has become this program by exec may have started some.
+func existing() Children {
 	all := Children{}
 	for _, pid := range childrenOf(os.Getpid()) {
-		all[pid] = statOf(pid).began
+		all.add(pid)
 	}
 	return all
 }
+
+func (c Children) add(pid int)    { c[pid] = statOf(pid).began }
+func (c Children) remove(pid int) { delete(c, pid) }
 
 func (c Children) have(pid int) bool {
 	began, ok := c[pid]

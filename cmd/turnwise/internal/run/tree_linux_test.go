@@ -160,7 +160,7 @@ func TestTheCommandAloneCounts(t *testing.T) {
 	require.NoError(t, err)
 	outcome(t, tree)
 	require.NoError(t, os.WriteFile("enough", nil, 0o600))
-	KillAll("", nil)
+	KillAll("")
 }
 
 // A limit that passes ends the command, stopped or not; one that is moved further off does not.

@@ -2,6 +2,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -94,12 +95,12 @@ func New(name, mode string, people io.Writer, terminal bool, programs io.WriteCl
 // Quiet reports whether nobody wants to know about the wait.
 func (r *Reporter) Quiet() bool { return r.people == nil && r.programs == nil }
 
-// Tell writes an event for programs.
+// Tell writes an event for programs. Its name is the wish's, if it has none.
 func (r *Reporter) Tell(e Event) {
 	if r.programs == nil {
 		return
 	}
-	e.Version, e.Time, e.Name, e.Mode = Version, time.Now(), r.name, r.mode
+	e.Version, e.Time, e.Name, e.Mode = Version, time.Now(), cmp.Or(e.Name, r.name), r.mode
 	select {
 	case r.programs <- JSON(e):
 	default:
