@@ -2,6 +2,7 @@ package coord
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -220,6 +221,19 @@ func (c *Client) requestTimeout() time.Duration {
 		return c.timeout
 	}
 	return c.driver.RequestTimeout()
+}
+
+// request calls what waits only for the service. If that does not answer in time, the error says so: the caller's own time is not up, as the
+// context's words for that would say.
+func (c *Client) request(ctx context.Context, call func(ctx context.Context) error) error {
+	patience := c.requestTimeout()
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := call(waiting)
+	if errors.Is(err, context.DeadlineExceeded) && waiting.Err() != nil && ctx.Err() == nil {
+		return &said{ErrUnavailable, &silence{patience, err}}
+	}
+	return err
 }
 
 // fullName is the line's name at the service.

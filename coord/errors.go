@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -135,6 +136,9 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // translate puts a driver's error into the words of this package; the service's own words stay in it.
 func translate(err error) error {
+	if _, done := err.(*said); done {
+		return err
+	}
 	for _, w := range []struct{ from, to error }{
 		{driver.ErrDenied, ErrDenied},
 		{driver.ErrBusy, ErrBusy},
@@ -163,3 +167,19 @@ type said struct{ what, words error }
 
 func (s *said) Error() string   { return s.words.Error() }
 func (s *said) Unwrap() []error { return []error{s.what, s.words} }
+
+// silence is the error of a call that the service has not answered in time.
+type silence struct {
+	patience time.Duration
+	error
+}
+
+func (s *silence) Error() string {
+	text := fmt.Sprintf("%v: no answer within %v", ErrUnavailable, s.patience.Round(time.Millisecond))
+	if more := strings.TrimPrefix(s.error.Error(), context.DeadlineExceeded.Error()); more != "" {
+		text += ": " + strings.TrimPrefix(more, ": ")
+	}
+	return text
+}
+
+func (s *silence) Unwrap() error { return s.error }

@@ -19,9 +19,11 @@ func (c *Client) Line(ctx context.Context, name string) ([]Node, error) {
 	if err != nil {
 		return nil, &Error{Op: "line", Line: name, Err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
-	defer cancel()
-	nodes, err := c.driver.Line(ctx, full)
+	var nodes []Node
+	err = c.request(ctx, func(ctx context.Context) (err error) {
+		nodes, err = c.driver.Line(ctx, full)
+		return err
+	})
 	if err != nil {
 		return nil, &Error{Op: "line", Line: name, Err: translate(err)}
 	}
@@ -63,12 +65,16 @@ func (c *Client) look(ctx context.Context, name string, most int, seen *driver.L
 	if err != nil {
 		return driver.Look{}, &Error{Op: "line", Line: name, Err: err}
 	}
-	if seen == nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.requestTimeout())
-		defer cancel()
+	var look driver.Look
+	first := func(ctx context.Context) (err error) {
+		look, err = c.driver.First(ctx, full, most, seen)
+		return err
 	}
-	look, err := c.driver.First(ctx, full, most, seen)
+	if seen == nil {
+		err = c.request(ctx, first)
+	} else {
+		err = first(ctx)
+	}
 	if err != nil {
 		return driver.Look{}, &Error{Op: "line", Line: name, Err: translate(err)}
 	}
@@ -153,9 +159,11 @@ func (c *Client) Lines(ctx context.Context, prefix string) ([]string, error) {
 	if c.life.Err() != nil {
 		return nil, &Error{Op: "lines", Line: prefix, Err: c.noMore()}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
-	defer cancel()
-	names, err := c.driver.Lines(ctx, c.namespace+prefix)
+	var names []string
+	err := c.request(ctx, func(ctx context.Context) (err error) {
+		names, err = c.driver.Lines(ctx, c.namespace+prefix)
+		return err
+	})
 	if err != nil {
 		return nil, &Error{Op: "lines", Line: prefix, Err: translate(err)}
 	}
@@ -172,7 +180,7 @@ func (c *Client) Lines(ctx context.Context, prefix string) ([]string, error) {
 func (c *Client) Break(ctx context.Context, n Node) error {
 	full, err := c.openName(n.Line)
 	if err == nil {
-		err = c.remove(ctx, full, n)
+		err = c.request(ctx, func(ctx context.Context) error { return c.remove(ctx, full, n) })
 	}
 	if err == nil {
 		return nil
@@ -185,8 +193,6 @@ func (c *Client) Break(ctx context.Context, n Node) error {
 
 func (c *Client) remove(ctx context.Context, full string, n Node) error {
 	n.Line, n.Token = full, n.Token>>TurnBits
-	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
-	defer cancel()
 	for {
 		err := c.driver.Remove(ctx, n)
 		if !errors.Is(err, driver.ErrRemoved) {

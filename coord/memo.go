@@ -20,9 +20,11 @@ func (c *Client) Memo(ctx context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, &Error{Op: "memo", Line: name, Err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
-	defer cancel()
-	memo, err := c.driver.Memo(ctx, full)
+	var memo []byte
+	err = c.request(ctx, func(ctx context.Context) (err error) {
+		memo, err = c.driver.Memo(ctx, full)
+		return err
+	})
 	if err != nil {
 		return nil, &Error{Op: "memo", Line: name, Err: translate(err)}
 	}
@@ -38,9 +40,7 @@ func (c *Client) Forget(ctx context.Context, name string) error {
 	if err != nil {
 		return &Error{Op: "forget", Line: name, Err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout())
-	defer cancel()
-	if err := c.driver.Forget(ctx, full); err != nil {
+	if err := c.request(ctx, func(ctx context.Context) error { return c.driver.Forget(ctx, full) }); err != nil {
 		return &Error{Op: "forget", Line: name, Err: translate(err)}
 	}
 	return nil
