@@ -182,6 +182,112 @@ func TestAStrangerWhoHearsWhatIsSaid(t *testing.T) {
 	}
 }
 
+// The server tells of what is asked of JetStream. What it finds for a line it tells to nobody but who has asked.
+func TestAStrangerWhoHearsOfWhatIsAsked(t *testing.T) {
+	n := neighbour(t, nil, []string{"$JS.EVENT.ADVISORY.>"})
+	heard := make(chan *natsgo.Msg, 10_000)
+	if _, err := n.stranger.ChanSubscribe("$JS.EVENT.ADVISORY.>", heard); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.stranger.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	subject := n.subject(t, "orders")
+	storecheck.ShutsOut(t, n.a, n.b, "orders") // which is asked for before it is there, and when it is
+	seen := false
+	for end := time.After(10 * time.Second); !seen; {
+		select {
+		case m := <-heard:
+			seen = strings.Contains(string(m.Data), subject)
+		case <-end:
+			t.Fatal("he sees no line")
+		}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(heard) > 0 {
+		m := <-heard
+		var says struct{ Response string }
+		var answer struct{ Message struct{ Data []byte } }
+		_ = json.Unmarshal(m.Data, &says)
+		_ = json.Unmarshal([]byte(says.Response), &answer)
+		if strings.Contains(string(answer.Message.Data), host) {
+			t.Errorf("he sees what a line says: %s", answer.Message.Data)
+		}
+	}
+	n.mayNot(t, subject, "")
+}
+
+// accounts are two clients of turnwise in an account of their own, and a stranger in another one, or in the server's.
+func accounts(t *testing.T, exports, imports, who string) *neighbours {
+	t.Helper()
+	t.Parallel()
+	n := &neighbours{denied: make(chan error, 100)}
+	n.Member = servers.NATS(t, servers.Config("accounts: {",
+		"OURS: { jetstream: enabled, "+exports+" users: [ { user: turnwise, password: ours, "+permissions(publishes, subscribes)+" } ] }",
+		"THEIRS: { jetstream: enabled, "+imports+" users: [ { user: stranger, password: his } ] }",
+		"SYS: { users: [ { user: system, password: his } ] } }", "system_account: SYS")).Member(0)
+	connect := func() *coord.Client {
+		return storecheck.Connected(t, func(ctx context.Context) (*coord.Client, error) {
+			return Connect(ctx, "nats://turnwise:ours@"+n.Addr(), WithTTL(4*time.Second), WithLongestTTL(4*time.Second), WithLogger(storecheck.Logger(t)))
+		})
+	}
+	n.a, n.b = connect(), connect()
+	var err error
+	if n.stranger, err = natsgo.Connect("nats://" + who + ":his@" + n.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.stranger.Close)
+	return n
+}
+
+// Another account is another world: what he does there under our names stays there. What ours exports, such as the right to ask, is
+// answered in his.
+func TestAStrangerOfAnotherAccount(t *testing.T) {
+	n := accounts(t, `exports: [ { service: "$JS.API.INFO" }, { stream: "turnwise.told.>" } ],`,
+		`imports: [ { service: { account: OURS, subject: "$JS.API.INFO" }, to: "ours.info" }, { stream: { account: OURS, subject: "turnwise.told.>" } } ],`, "stranger")
+	told := make(chan *natsgo.Msg, 10_000)
+	if _, err := n.stranger.ChanSubscribe("turnwise.told.>", told); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.stranger.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	subject := n.subject(t, "orders")
+	h := storecheck.Locked(t, n.a, "orders")
+	select {
+	case <-told: // what is exported he hears
+	case <-time.After(20 * time.Second):
+		t.Error("he hears of nothing")
+	}
+	if says := n.asks(t, "ours.info", ""); !strings.Contains(says, "account_info") {
+		t.Errorf("he may not ask what is exported: %s", says)
+	}
+	for _, to := range []string{subject, "turnwise.told.x", "ours.info", "$JS.API.INFO"} {
+		if err := n.stranger.PublishRequest(to, subject, []byte("nonsense")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, subject := range []string{"$JS.API.STREAM.DELETE.", "$JS.API.STREAM.PURGE."} {
+		if says := n.asks(t, subject+defaultRoot, ""); !strings.Contains(says, "stream not found") {
+			t.Errorf("%s: %s", subject, says)
+		}
+	}
+	storecheck.IsBusy(t, n.b, "orders")
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+	storecheck.ShutsOut(t, n.a, n.b, "orders")
+}
+
+// The server's own account is its operator's.
+func TestAStrangerOfTheSystemAccount(t *testing.T) {
+	n := accounts(t, "", "", "system")
+	storecheck.Emptied(t, n.a, n.b, func() { n.asks(t, "$JS.API.ACCOUNT.PURGE.OURS", "") })
+}
+
 func TestAStrangerWhoMayTell(t *testing.T) {
 	n := neighbour(t, []string{"turnwise.told.>"}, nil)
 	h := storecheck.Locked(t, n.a, "orders")
