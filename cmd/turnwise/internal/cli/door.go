@@ -257,7 +257,7 @@ func visitOne(ctx context.Context, path string) (*visit, error) {
 	defer cancel()
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", path)
-	if errors.Is(err, syscall.ECONNREFUSED) { // who listened has died
+	if errors.Is(err, syscall.ECONNREFUSED) && isSocket(path) { // who listened has died; a plain file refuses as well
 		os.Remove(path)
 	}
 	if err != nil {

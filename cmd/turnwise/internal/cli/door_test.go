@@ -5,6 +5,7 @@ package cli
 import (
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -70,6 +71,32 @@ func TestWhoSpeaksWithoutEndAtADoorIsHungUpOn(t *testing.T) {
 			t.Errorf("%d bytes are listened to", n)
 		}
 	})
+}
+
+// What somebody names that is no socket answers like one behind which nobody is any more.
+func TestAFileInThePlaceOfADoorStays(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("precious", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("precious", "link"); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: "left", Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	for name, stays := range map[string]bool{"precious": true, "link": true, "left": false} {
+		if v, err := visitOne(t.Context(), name); err == nil {
+			v.conn.Close()
+			t.Errorf("somebody answers at %s", name)
+		}
+		if _, err := os.Lstat(name); stays != (err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // A directory that a umask has spoilt would be refused for as long as it is there.
