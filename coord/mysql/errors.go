@@ -77,8 +77,10 @@ func (a advice) of(number uint16) (says string, class error) {
 		return "the server takes no writes at present: is it a replica?", nil
 	case 1021, 1114, 1030:
 		return "is the server's disk full? Nothing was changed", nil
-	case 1040, 1203, 1226:
+	case 1040:
 		return "the server has no connection to spare: raise max_connections, or see WithConnections", nil
+	case 1203, 1226:
+		return "the server lets this user have no more for now: see the MAX_… of SHOW CREATE USER and max_user_connections, or WithConnections", nil
 	case 1129:
 		return "the server blocks this host after too many bad connections: FLUSH HOSTS there", nil
 	case 1451:

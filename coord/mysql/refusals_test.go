@@ -134,3 +134,30 @@ func TestManyMayMakeTheTableAtOnce(t *testing.T) {
 		return Open(ctx, m.URL(), WithTable(table))
 	})
 }
+
+// An administrator may give a user so many connections, statements or changes in an hour, and no more. That is no matter of how many
+// connections the server has.
+func TestWhatAUserMayNotExceedIsSaid(t *testing.T) {
+	m := sharedServer(t)
+	for limit, name := range map[string]string{"MAX_USER_CONNECTIONS 1": "max_user_connections", "MAX_CONNECTIONS_PER_HOUR 1": "max_connections_per_hour",
+		"MAX_UPDATES_PER_HOUR 5": "max_updates_per_hour"} {
+		t.Run(name, func(t *testing.T) {
+			user, table := freshTable(), freshTable()
+			query(t, m.URL(), `CREATE USER `+user+`@'127.0.0.1' WITH `+limit, `GRANT ALL ON turnwise.* TO `+user+`@'127.0.0.1'`, Schema(table))
+			url := storecheck.As(t, m.URL(), user, "", "")
+			dialed(t, url) // it stays
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			s, err := Open(ctx, url, WithTable(table))
+			if err == nil {
+				defer s.Close()
+			}
+			for it := (register.Item{Key: "k"}); err == nil && ctx.Err() == nil; {
+				it, err = s.Swap(ctx, register.Swap{Key: "k", Old: it.Version, Next: register.NewVersion()})
+			}
+			if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "SHOW CREATE USER") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

@@ -55,13 +55,14 @@ func (a advice) on(err error) (says string, class error) {
 	case "53100":
 		return "the server's disk is full: nothing was changed", nil
 	case "53300":
-		return "the server has no connection to spare: raise max_connections, or see WithConnections", nil
+		return "the server has no connection to spare, or the role or the database may have no more: raise max_connections or the CONNECTION LIMIT " +
+			"of whichever it is, or see WithConnections", nil
 	case fullQueue:
 		return "if the queue of notes is full, some session listens and stays in a transaction: see pg_stat_activity", nil
 	case "26000", "42P05":
 		return "is there a pooler in transaction mode? Add default_query_exec_mode=exec to the URL", nil
 	case "08P01":
-		return "is it a pooler that does not take what the URL asks for?", nil
+		return "is it a pooler that does not take what the URL asks for, or has no connection to spare?", nil
 	}
 	return "", nil
 }
