@@ -21,7 +21,10 @@ var hostile = []string{
 	"default_transaction_isolation = 'serializable'", "default_transaction_read_only = on", "default_transaction_deferrable = on",
 	"synchronous_commit = off", "statement_timeout = '3s'", "lock_timeout = '1ms'", "idle_session_timeout = '1s'",
 	"idle_in_transaction_session_timeout = '50ms'", "bytea_output = 'escape'", "search_path = trap, public", "row_security = off",
-	`client_min_messages = debug1`, "DateStyle = 'German'", "TimeZone = 'Asia/Kathmandu'", "extra_float_digits = -15",
+	"transform_null_equals = on", "array_nulls = off", "quote_all_identifiers = on", "standard_conforming_strings = off", "backslash_quote = off",
+	"client_encoding = 'LATIN1'", "IntervalStyle = 'iso_8601'", "plan_cache_mode = force_generic_plan", "enable_indexscan = off",
+	"enable_bitmapscan = off", "work_mem = '64kB'", "exit_on_error = on", "client_connection_check_interval = '1s'", "check_function_bodies = off",
+	"tcp_user_timeout = 1", `client_min_messages = debug1`, "DateStyle = 'German'", "TimeZone = 'Asia/Kathmandu'", "extra_float_digits = -15",
 }
 
 func hostileRole(t testing.TB, m *servers.Member) (url string) {

@@ -32,7 +32,7 @@ SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, quote_ident(pg_ge
 		(SELECT format('a column, %I, that is computed or of a strange type', a.attname) FROM pg_attribute a
 			JOIN pg_type y ON y.oid = a.atttypid LEFT JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
 			WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND (y.typnamespace <> 'pg_catalog'::regnamespace
-				OR coalesce(pg_get_expr(e.adbin, e.adrelid), '') NOT IN ('', 'clock_timestamp()')
+				OR coalesce(pg_get_expr(e.adbin, e.adrelid), '') NOT IN ('', 'clock_timestamp()', '"clock_timestamp"()')
 				OR a.attname IN ('version', 'reserved_by') AND a.atttypid <> 'bigint'::regtype
 				OR a.attname IN ('since', 'reserved_until') AND (a.atttypid <> 'timestamptz'::regtype OR a.atttypmod <> -1)) LIMIT 1),
 		(SELECT format('extended statistics, %I', s.stxname) FROM pg_statistic_ext s WHERE s.stxrelid = c.oid LIMIT 1),
