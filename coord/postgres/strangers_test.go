@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
@@ -589,6 +592,55 @@ func TestAStrangerWhoMayEndConnections(t *testing.T) {
 	storecheck.ConnectionsEnded(t, a, b, func() {
 		s.mallory(`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = 'app'`)
 	})
+}
+
+// A standby gets all that is written, in whatever table, whatever rights its role has there.
+func TestAStrangerWhoMayReplicate(t *testing.T) {
+	s := withStrangers(t)
+	s.admin(`ALTER ROLE mallory REPLICATION`)
+	a, b := s.app(), s.app()
+	cfg, err := pgconn.ParseConfig(s.url("mallory"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.RuntimeParams["replication"] = "true"
+	c, err := pgconn.ConnectConfig(within(t, 20*time.Second), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	c.Frontend().Send(&pgproto3.Query{String: "START_REPLICATION PHYSICAL " + s.admin(`SELECT pg_current_wal_lsn()`)})
+	if err := c.Frontend().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	storecheck.ShutsOut(t, a, b, "orders-4711")
+	for ctx := within(t, 30*time.Second); ; {
+		m, err := c.ReceiveMessage(ctx)
+		if err != nil {
+			t.Fatalf("he sees no line: %v", err)
+		}
+		if d, ok := m.(*pgproto3.CopyData); ok && strings.Contains(string(d.Data), "line/orders-4711") {
+			break
+		}
+	}
+	for _, sql := range []string{"SELECT FROM " + usual, "DELETE FROM " + usual} {
+		s.mayNot(sql)
+	}
+}
+
+// Before release 16 whoever may make roles may do with others as he likes, but with superusers.
+func TestAStrangerWhoMayMakeRoles(t *testing.T) {
+	s := withStrangers(t)
+	s.admin(`ALTER ROLE mallory CREATEROLE`)
+	a, _ := s.app(), s.app()
+	if s.admin(`SELECT current_setting('server_version_num')::int >= 160000`) == "t" {
+		for _, sql := range []string{"GRANT app TO mallory", "ALTER ROLE app PASSWORD 'x'", "ALTER ROLE app SET statement_timeout = 1"} {
+			s.mayNot(sql)
+		}
+		return
+	}
+	s.mallory(`GRANT app TO mallory`, `UPDATE `+usual+` SET value = 'x'`)
+	storecheck.SpoilsAll(t, a)
 }
 
 // With SELECT he can choose the line.
