@@ -3,6 +3,8 @@ package mysql
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -477,6 +479,57 @@ func TestAStrangerWhoMaySetOwnersRunsAnything(t *testing.T) {
 	if n := s.admin(`SELECT COUNT(*) FROM ` + usual); n != "0" {
 		t.Errorf("%s rows are left", n)
 	}
+}
+
+// Who may make users may give others another password.
+func TestAStrangerWhoMayMakeUsersRunsAnything(t *testing.T) {
+	s := withStrangers(t)
+	s.client("app")
+	s.mayNot("SET PASSWORD FOR app@'127.0.0.1' = PASSWORD('his')")
+	s.mayNot("ALTER USER app@'127.0.0.1' IDENTIFIED BY 'his'")
+	s.admin(`GRANT CREATE USER ON *.* TO mallory@'127.0.0.1'`)
+	s.mallory(`ALTER USER app@'127.0.0.1' IDENTIFIED BY 'his'`)
+	query(t, storecheck.As(t, s.m.URL(), "app", "his", ""), `DELETE FROM `+usual)
+}
+
+// Who may say that nothing is written has all holds end in time.
+func TestAStrangerWhoMayMakeTheServerReadOnly(t *testing.T) {
+	s := withStrangers(t)
+	if isMySQL(t, s.m) {
+		t.Skip("there it takes SYSTEM_VARIABLES_ADMIN")
+	}
+	a, b := s.client("app"), s.client("app")
+	h := storecheck.Locked(t, a, "orders")
+	s.mayNot("SET GLOBAL read_only = 1")
+	s.admin(`GRANT READ_ONLY ADMIN ON *.* TO mallory@'127.0.0.1'`)
+	s.mallory(`SET GLOBAL read_only = 1`)
+	storecheck.EndsSoon(t, h)
+	if _, err := mutex.New(b, "orders").TryLock(within(t, 5*time.Second)); err == nil {
+		t.Error("somebody is let in")
+	}
+	s.mallory(`SET GLOBAL read_only = 0`)
+	storecheck.ShutsOut(t, a, b, "more")
+}
+
+// Who may say from where changes are taken has them taken from a server of his own.
+func TestAStrangerWhoMayMakeTheServerAReplicaRunsAnything(t *testing.T) {
+	s := withStrangers(t)
+	if isMySQL(t, s.m) {
+		t.Skip("there it is called REPLICATION_SLAVE_ADMIN, and CHANGE REPLICATION SOURCE")
+	}
+	s.client("app")
+	const change = `CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = %s, MASTER_USER = 'his', MASTER_PASSWORD = 'his'`
+	s.mayNot(fmt.Sprintf(change, "1"))
+	his := servers.MariaDB(t, servers.Config("log_bin=log", "server_id=4711")).Member(0)
+	query(t, his.URL(), `CREATE USER his@'127.0.0.1' IDENTIFIED BY 'his'`, `GRANT REPLICATION SLAVE ON *.* TO his@'127.0.0.1'`, `RESET MASTER`,
+		`CREATE DATABASE IF NOT EXISTS turnwise`, `SET binlog_format = STATEMENT`, `CREATE TABLE IF NOT EXISTS `+usual+` (name VARBINARY(1100))`, `DELETE FROM `+usual)
+	s.admin(`GRANT REPLICATION SLAVE ADMIN ON *.* TO mallory@'127.0.0.1'`)
+	_, port, err := net.SplitHostPort(his.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mallory(fmt.Sprintf(change, port), `START SLAVE`)
+	eventually(t, "his server empties the table", func() bool { return s.admin(`SELECT COUNT(*) FROM `+usual) == "0" })
 }
 
 // A UNIQUE index takes some rows for one that are not, and without the primary key two could be of one name: neither is gone on with.
