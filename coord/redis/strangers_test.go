@@ -1,8 +1,12 @@
 package redis
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -177,6 +181,56 @@ func TestAStrangerWhoMayCommandConnections(t *testing.T) {
 		if err := run(command...); err == nil {
 			t.Errorf("without what is dangerous he may %v", command)
 		}
+	}
+}
+
+// Redis asks who uses a key for a right to it. It tells the names of keys to whoever may ask which there are, or has it say which have
+// changed, without any.
+func TestAStrangerWhoMayUseNoKeySeesTheirNames(t *testing.T) {
+	address := servers.Redis(t).Addrs()[0]
+	a, _ := clients(t, address)
+	sees := func(t *testing.T, right string, commands ...string) {
+		t.Helper()
+		redistest.CLI(t, address, "ACL", "SETUSER", "poor", "reset", "on", ">his", "resetchannels", "+@connection", right, "-@dangerous")
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		if _, err := fmt.Fprint(c, strings.Join(append([]string{"AUTH poor his", "HELLO 3"}, commands...), "\r\n")+"\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		seen := make(chan bool, 1)
+		go func() {
+			in := bufio.NewScanner(c)
+			for in.Scan() {
+				if in.Text() == "turnwise:line/orders" {
+					seen <- true
+					return
+				}
+			}
+			seen <- false
+		}()
+		for {
+			h := storecheck.Locked(t, a, "orders")
+			if err := h.Release(); err != nil {
+				t.Error(err)
+			}
+			select {
+			case is := <-seen:
+				if !is {
+					t.Error("he sees no name")
+				}
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}
+	t.Run("that have changed", func(t *testing.T) { sees(t, "+@connection", "CLIENT TRACKING ON BCAST") })
+	t.Run("that there are", func(t *testing.T) { sees(t, "+@read", "SCAN 0 COUNT 1000") })
+	if err := as(t, address, "+@connection", "+@read")("GET", "turnwise:line/orders"); err == nil {
+		t.Error("he may use one")
 	}
 }
 
