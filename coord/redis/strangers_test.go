@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -231,6 +233,76 @@ func TestAStrangerWhoMayUseNoKeySeesTheirNames(t *testing.T) {
 	t.Run("that there are", func(t *testing.T) { sees(t, "+@read", "SCAN 0 COUNT 1000") })
 	if err := as(t, address, "+@connection", "+@read")("GET", "turnwise:line/orders"); err == nil {
 		t.Error("he may use one")
+	}
+}
+
+// Whoever may have changes of keys told may have them told to others' connections: of his own keys as well, and more of them at once than
+// we take. Numbers of connections follow one another.
+func TestAStrangerWhoHasChangesToldToOthersEndsNoHold(t *testing.T) {
+	address := servers.Redis(t).Addrs()[0]
+	connect := func() *coord.Client {
+		return storecheck.Connected(t, func(ctx context.Context) (*coord.Client, error) { return Connect(ctx, address) })
+	}
+	a, b := connect(), connect()
+	h := storecheck.Locked(t, a, "orders")
+	redistest.CLI(t, address, "ACL", "SETUSER", "poor", "reset", "on", ">his", "~his:*", "resetchannels", "+@connection", "+@write", "-@dangerous")
+	is := regexp.MustCompile(`\bid=(\d+) .* cmd=([^ ]*) user=default `)
+	ours := func() (ids []string) {
+		for _, c := range is.FindAllStringSubmatch(redistest.CLI(t, address, "CLIENT", "LIST"), -1) {
+			if c[2] != "client|list" { // who asks
+				ids = append(ids, c[1])
+			}
+		}
+		return ids
+	}
+	says := func(c net.Conn, commands ...string) {
+		t.Helper()
+		if _, err := fmt.Fprint(c, strings.Join(commands, "\r\n")+"\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		in := bufio.NewReader(c)
+		for said := ""; !strings.Contains(said, "his-is-all"); {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			said = line
+		}
+	}
+	var many strings.Builder
+	const keys = 70_000
+	fmt.Fprintf(&many, "*%d\r\n$4\r\nMSET\r\n", 1+2*keys)
+	for i := range keys {
+		fmt.Fprintf(&many, "$9\r\nhis:%05d\r\n$1\r\nx\r\n", i)
+	}
+	before := ours()
+	if len(before) < 2 {
+		t.Fatalf("our connections are %v", before)
+	}
+	for range 3 {
+		for _, id := range ours() {
+			c, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+			says(c, "AUTH poor his", "CLIENT TRACKING ON BCAST PREFIX his: REDIRECT "+id, "ECHO his-is-all")
+		}
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		says(c, "AUTH poor his", many.String()+"ECHO his-is-all")
+	}
+	storecheck.Eventually(t, "he ends connections of ours", func() bool {
+		return !slices.ContainsFunc(ours(), func(id string) bool { return slices.Contains(before, id) })
+	})
+	storecheck.IsBusy(t, b, "orders")
+	if err := h.Release(); err != nil {
+		t.Error(err)
 	}
 }
 
