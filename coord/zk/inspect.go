@@ -14,6 +14,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
 
 // atOnce is how many reads run at the same time for one Line or Lines.
@@ -135,6 +136,9 @@ func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 			var below []string
 			err := forEach(len(level), func(i int) error {
 				used, inner, err := s.inside(ctx, level[i])
+				if level[i] != start && (errors.Is(err, gozk.ErrNoAuth) || errors.Is(err, wire.ErrTooLong)) {
+					used, err = true, nil // a neighbour has made it like that, and hides no other line by it
+				}
 				mu.Lock()
 				defer mu.Unlock()
 				if used {
@@ -206,8 +210,12 @@ func (d *service) Remove(ctx context.Context, n driver.Node) error {
 				err = nil
 			}
 		}
-		if errors.Is(err, gozk.ErrNoNode) {
+		switch {
+		case errors.Is(err, gozk.ErrNoNode):
 			err = driver.ErrRemoved
+		case errors.Is(err, gozk.ErrNotEmpty): // whose it is may say that nobody else takes away what is in there
+			err = fmt.Errorf("%w: removing %s: somebody has put something into it: have who may, or a superuser, run deleteall %[2]s in zkCli: %w",
+				driver.ErrDenied, n.ID, err)
 		}
 		return struct{}{}, explainRefusal(err, "removing", n.ID, "DELETE", path.Dir(n.ID))
 	})

@@ -158,6 +158,64 @@ func TestANeighbourWhoMayCreateInTheLine(t *testing.T) {
 	n.denied(n.bob.Delete(third.Node().ID, -1))
 }
 
+// What he puts into a node of his only he can take away again, or whoever is super there: an operator is told so.
+func TestANeighbourWhoMayCreateInTheLineFillsHisNode(t *testing.T) {
+	n := playNeighbours(t, rights{line: gozk.PermCreate})
+	front := n.root + "/a/_c_000102030405060708090a0b0c0d0e0f-lock-0000000000"
+	for _, p := range []string{front, front + "/x"} {
+		_, err := n.bob.Create(p, nil, 0, append(bobsOwn(), gozk.WorldACL(gozk.PermRead)...))
+		require.NoError(t, err)
+	}
+	nodes, err := n.sess.service.Line(n.ctx, "a")
+	require.NoError(t, err)
+	require.Equal(t, front, nodes[0].ID)
+	err = n.link.Remove(n.ctx, nodes[0])
+	require.ErrorIs(t, err, driver.ErrDenied)
+	require.ErrorContains(t, err, "deleteall "+front)
+	require.NoError(t, n.bob.Delete(front+"/x", -1))
+	require.NoError(t, n.link.Remove(n.ctx, nodes[0]))
+	n.handsOver()
+}
+
+// In a line there are also those whose names begin with its own. He makes them before others do, and shows them to nobody: that hides no
+// other line.
+func TestANeighbourWhoMayCreateInTheLineMakesLinesWithin(t *testing.T) {
+	n := playNeighbours(t, rights{line: gozk.PermCreate})
+	e := entry("lock")
+	e.Line = "b"
+	other, _, err := n.sess.Join(n.ctx, e)
+	require.NoError(t, err)
+	_, err = n.bob.Create(n.root+"/a/his", nil, 0, bobsOwn())
+	require.NoError(t, err)
+	e.Line = "a/his"
+	_, _, err = n.sess.Join(n.ctx, e)
+	require.ErrorIs(t, err, driver.ErrDenied)
+	lines, err := n.link.Lines(n.ctx, "")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "a/his", "b"}, lines)
+	lines, err = n.link.Lines(n.ctx, "a")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "a/his"}, lines)
+	_, err = n.link.Lines(n.ctx, "a/his/")
+	require.ErrorIs(t, err, driver.ErrDenied, "nobody can know")
+	n.leave(other, true)
+	n.handsOver()
+}
+
+// The path of a node that has gone he can make again, whoever took that away. Then an old check passes again.
+func TestANeighbourWhoMayCreateInTheLineRevivesAGuard(t *testing.T) {
+	n := playNeighbours(t, rights{line: gozk.PermCreate})
+	gone := n.holder.Node().ID
+	n.handsOver()
+	check := &gozk.CheckVersionRequest{Path: gone, Version: -1}
+	_, err := n.admin.Multi(check)
+	require.ErrorIs(t, err, gozk.ErrNoNode)
+	_, err = n.bob.Create(gone, nil, 0, gozk.WorldACL(gozk.PermRead))
+	require.NoError(t, err)
+	_, err = n.admin.Multi(check)
+	require.NoError(t, err)
+}
+
 // Bob can end a hold, as an operator does. The holder hears of it at once, not when its session ends.
 func TestANeighbourWhoMayDeleteInTheLine(t *testing.T) {
 	n := playNeighbours(t, rights{line: gozk.PermDelete})
