@@ -114,7 +114,10 @@ func (c *circle) follow(ctx context.Context, e *Error, known []string) {
 	slices.SortStableFunc(names, func(x, y string) int { return likeness[y] - likeness[x] })
 	for _, line := range names[:min(len(names), mostFollowed)] {
 		nodes, err := c.Line(ctx, line)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrDenied):
+			continue // somebody has spoilt it, or lets nobody see it: that hides no other
+		case err != nil:
 			return
 		}
 		c.see(line, nodes)

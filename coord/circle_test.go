@@ -232,3 +232,36 @@ func TestTheSearchForACircleIsBounded(t *testing.T) {
 		assert.Equal(t, 2, d.lines)
 	})
 }
+
+// spoilt is a service on which a neighbour has spoilt a line.
+type spoilt struct {
+	driver.Driver
+	which string
+}
+
+func (d *spoilt) Line(ctx context.Context, line string) ([]driver.Node, error) {
+	if line == d.which {
+		return nil, fmt.Errorf("%w: the line %q is not ours", driver.ErrDenied, line)
+	}
+	return d.Driver.Line(ctx, line)
+}
+
+func (d *spoilt) Lines(ctx context.Context, prefix string) ([]string, error) {
+	all, err := d.Driver.Lines(ctx, prefix)
+	return append([]string{d.which}, all...), err
+}
+
+func TestALineThatIsSpoiltHidesNoCircle(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		x := newCast(t, s)
+		defer x.leaves()
+		c := coord.NewClient(&spoilt{s.Client().Driver(), "shop/0"})
+		second, third := from(s, 101), from(s, 102)
+		x.takes(c, "shop/a", rules.Lock)
+		x.takes(second, "shop/b", rules.Lock)
+		x.takes(third, "shop/c", rules.Lock)
+		x.waits(second, "shop/c", rules.Lock)
+		x.waits(third, "shop/a", rules.Lock)
+		assert.Equal(t, "shop/a", runsOut(t, c, "shop/b").Circle)
+	})
+}
