@@ -63,7 +63,7 @@ func (d *service) walk(ctx context.Context, line string, visit func(*mvccpb.KeyV
 	}
 }
 
-// page is how many keys Lines reads at once. It skips the rest of a longer line.
+// page is how many keys Lines reads at once, or fewer where somebody has put large values. It skips the rest of a longer line.
 const page = 500
 
 func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
@@ -73,16 +73,20 @@ func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 	if from == "" {
 		from, end = "\x00", "\x00" // everything
 	}
-	opts := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(page)}
+	opts := []clientv3.OpOption{clientv3.WithRange(end)}
 	if d.keys.names == Isolated {
 		opts = append(opts, clientv3.WithKeysOnly()) // from 3.7 on that leaves out the lease, which stock names need
 	}
-	for {
+	for limit := page; ; {
 		var got *clientv3.GetResponse
 		err := d.retry(ctx, "list the lines", func(ctx context.Context) (err error) {
-			got, err = d.get(ctx, from, opts...)
+			got, err = d.get(ctx, from, append(opts, clientv3.WithLimit(int64(limit)))...)
 			return err
 		})
+		if isTooLarge(err) && limit > 1 { // by what somebody keeps in one line, the others are not to be hidden
+			limit = max(1, limit/8)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -94,6 +98,7 @@ func (d *service) Lines(ctx context.Context, prefix string) ([]string, error) {
 		if !got.More || len(got.Kvs) == 0 {
 			break
 		}
+		limit = min(2*limit, page)
 		last := got.Kvs[len(got.Kvs)-1]
 		from = string(last.Key) + "\x00"
 		if line, ok := d.keys.lineOf(last); ok && d.keys.names == Isolated {

@@ -235,3 +235,31 @@ func TestWhatALineSaysIsKeptUpToABound(t *testing.T) {
 		t.Errorf("%d bytes were kept, want %d", kept, 5*each)
 	}
 }
+
+// With stock names, all that stands in a line is read to list the lines. What somebody puts into one of them hides no other.
+func TestALineOfLargeValuesHidesNoOther(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	const most = 100 << 10
+	l := connectLinkWith(t, clientv3.Config{MaxCallRecvMsgSize: most}, cluster.Addrs()...)
+	d := l.service(t, WithNames(Stock), WithRoot("hidden"))
+	s, err := d.Open(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"a", "z"} {
+		e := entry(line, "lock")
+		if _, _, err := s.Join(within(t, 20*time.Second), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bob := direct(t, cluster)
+	for i := range 100 {
+		if _, err := bob.Put(within(t, 10*time.Second), fmt.Sprintf("hidden/his/%x", i), strings.Repeat("x", most*2/3)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines, err := d.Lines(within(t, 20*time.Second), "")
+	if err != nil || !slices.Equal(lines, []string{"a", "z"}) {
+		t.Errorf("%q, %v", lines, err)
+	}
+}

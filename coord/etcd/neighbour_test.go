@@ -95,6 +95,8 @@ func (n *neighbourhood) mayNotTouchTheSession() {
 	n.denied("revoke", err)
 	_, err = n.bob.KeepAliveOnce(ctx, n.sess.lease)
 	n.denied("keep alive", err)
+	_, err = n.bob.TimeToLive(ctx, n.sess.lease, clientv3.WithAttachedKeys())
+	n.denied("look at the lease", err)
 }
 
 const (
@@ -111,6 +113,26 @@ func TestNeighbourWithoutRights(t *testing.T) {
 	_, err = n.bob.Leases(within(t, 10*time.Second))
 	n.denied("leases", err)
 	n.mayNotTouch()
+	n.handsOver()
+}
+
+// A lease with a key of bob's on it we could neither renew nor end any more, as we have no right on that.
+func TestNeighbourMayPutNothingOnOurLease(t *testing.T) {
+	n := playNeighbours(t, mayWrite, "bobs/")
+	ctx := within(t, 20*time.Second)
+	put := clientv3.OpPut("bobs/x", "x", clientv3.WithLease(n.sess.lease))
+	_, err := n.bob.Do(ctx, put)
+	n.denied("put", err)
+	_, err = n.bob.Txn(ctx).Then(put).Commit()
+	n.denied("put in a transaction", err)
+	_, err = n.bob.Txn(ctx).Then(clientv3.OpTxn(nil, []clientv3.Op{put}, nil)).Commit()
+	n.denied("put in a transaction within another", err)
+	_, err = n.bob.Txn(ctx).If(clientv3.Compare(clientv3.Version(n.key()), ">", 0)).Commit()
+	n.denied("compare", err)
+	_, err = n.bob.Delete(ctx, "bobs/", clientv3.WithFromKey())
+	n.denied("delete all from his on", err)
+	_, err = n.bob.Compact(ctx, 1)
+	n.denied("compact", err)
 	n.handsOver()
 }
 
