@@ -51,6 +51,8 @@ var engine = []Bug{
 		"coord/circle.go", `case !slices.Contains(holders, p):`, `default:`, testsEngine("TestAChainIsNoCircle")),
 	one("all lines are listed for a circle whenever a wait runs out",
 		"coord/circle.go", `if time.Now().Before(c.nextSurvey) {`, `if false {`, testsEngine("TestTheSearchForACircleIsBounded")),
+	one("a line that a neighbour has spoilt hides a circle",
+		"coord/circle.go", `case errors.Is(err, ErrDenied):`, `case false:`, testsEngine("TestALineThatIsSpoiltHidesNoCircle")),
 }
 
 // testsEngine is a test of the engine's own.

@@ -142,6 +142,8 @@ var etcd = []Bug{
 `, testsEtcd("TestLeaseRevokedUnheardIsNoticed")),
 	one("etcd: what is refused is asked for again at once",
 		"coord/etcd/retry.go", `driverkit.Jitter(driverkit.Pause(tries))`, `0`, testsEtcd("TestRefusalsAreFollowedByAPause")),
+	one("etcd: large values in one line hide all lines",
+		"coord/etcd/inspect.go", `if isTooLarge(err) && limit > 1 {`, `if false {`, testsEtcd("TestALineOfLargeValuesHidesNoOther")),
 	one("etcd: a key that does not count hides those ahead of it",
 		"coord/etcd/look.go", `g.short = g.short || hidden && v.sight.Nearest < driver.All`, `_ = hidden`, conformsEtcd("10", "foreign children do not count")),
 	one("etcd: a holder whose question stalls believes that its node stands",

@@ -67,6 +67,8 @@ var tool = []Bug{
 	one("tool: a holder listens to whoever speaks without end",
 		"cmd/turnwise/internal/cli/door.go", `io.LimitReader(c, mostSaid)`, `io.LimitReader(c, mostSaid<<20)`,
 		testsTool("./internal/cli", "TestWhoSpeaksWithoutEndAtADoorIsHungUpOn")),
+	one("tool: a file in the place of a door is taken away",
+		"cmd/turnwise/internal/cli/door.go", ` && isSocket(path) {`, ` {`, testsTool("./internal/cli", "TestAFileInThePlaceOfADoorStays")),
 	one("tool: the page is shown under any name that points here",
 		"cmd/turnwise/internal/serve/serve.go", `case p.secret == nil && !thisMachine(r.Host):`, `case p.secret == nil && r.Host == "":`,
 		testsTool("./internal/serve", "TestWhoMayLook/on_this_machine")),

@@ -146,6 +146,8 @@ var zk = []Bug{
 		"coord/zk/look.go", `return ours, explainRefusal(err, "looking at", nodePath, "READ", "")`, `return ours, err`, hunt("zookeeper", "-sim.recipe=group")),
 	one("zk: what has moved between two tries is taken for removed",
 		"coord/zk/inspect.go", `look != nil || !amendedIn(`, `true || !amendedIn(`, testsZK("TestWhatMovesWhileAnOperatorBreaksItIsRemoved")),
+	one("zk: a directory that is not shown to us hides all lines",
+		"coord/zk/inspect.go", `used, err = true, nil // a n`, `_ = used // a n`, testsZK("TestANeighbourWhoMayCreateInTheLineMakesLinesWithin")),
 	one("zk: a memo is written whoever stands in the line",
 		"coord/zk/memo.go", `&gozk.CheckVersionRequest{Path: w.at, Version: own}`, `&gozk.CheckVersionRequest{Path: path.Dir(w.at), Version: -1}`,
 		conformsZK("21", "not written once the node was removed")),
