@@ -234,6 +234,12 @@ func TestAStrangerWhoMayUseNoKeySeesTheirNames(t *testing.T) {
 	if err := as(t, address, "+@connection", "+@read")("GET", "turnwise:line/orders"); err == nil {
 		t.Error("he may use one")
 	}
+	without := as(t, address, "+@connection", "+@read", "-@dangerous", "-client|tracking", "-scan", "-randomkey")
+	for _, command := range [][]string{{"CLIENT", "TRACKING", "ON", "BCAST"}, {"SCAN", "0"}, {"KEYS", "*"}, {"RANDOMKEY"}} {
+		if err := without(command...); err == nil {
+			t.Errorf("without that he may %v", command)
+		}
+	}
 }
 
 // Whoever may have changes of keys told may have them told to others' connections: of his own keys as well, and more of them at once than
