@@ -425,6 +425,42 @@ func TestAStrangerWhoFillsTheQueueOfNotes(t *testing.T) {
 	}
 }
 
+// Who may connect also begins a transaction and leaves it open. What was current when it began, and all that has come since, nobody clears
+// away, and each swap passes what the line has been.
+func TestAStrangerWhoKeepsATransactionOpen(t *testing.T) {
+	s := withStrangers(t)
+	s.admin(`REVOKE CREATE ON SCHEMA public FROM PUBLIC`, `GRANT CREATE ON SCHEMA public TO app`)
+	a, b := s.app(), s.app()
+	store := opened(t, s.url("app"))
+	h := storecheck.Locked(t, a, "orders")
+	c := dialed(t, s.url("mallory"))
+	defer c.Close(context.Background())
+	for _, sql := range []string{`BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT 1`} {
+		if _, err := c.Exec(within(t, 10*time.Second), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const swaps = 1000
+	it := register.Item{Key: "line/busy"}
+	for range swaps {
+		it = put(t, store, it, "x")
+	}
+	stay := func(few bool) bool {
+		s.admin(`VACUUM ` + usual)
+		return few == (s.admin(`SELECT n_dead_tup < `+fmt.Sprint(swaps/2)+` FROM pg_stat_user_tables WHERE relid = '`+usual+`'::regclass`) == "t")
+	}
+	storecheck.Eventually(t, "what the line has been stays", func() bool { return stay(false) })
+	storecheck.IsBusy(t, b, "orders")
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+	storecheck.ShutsOut(t, a, b, "orders")
+	if _, err := c.Exec(within(t, 10*time.Second), `ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
+	storecheck.Eventually(t, "it is cleared away", func() bool { return stay(true) })
+}
+
 // used grants mallory a right on a table that app uses.
 func (s *strangers) used(right string) (a, b *coord.Client) {
 	s.t.Helper()
