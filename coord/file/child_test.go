@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,6 +52,7 @@ func child() {
 			_, err := Open(context.Background(), dir)
 			return err
 		},
+		"list":             list,
 		"listen":           listenAgainAndAgain,
 		"run out of files": runOutOfFiles,
 		"write little":     writeLittle,
@@ -246,6 +248,45 @@ func TestUsersOfAGroupShareADirectory(t *testing.T) {
 		t.Errorf("%d numbers were given to three processes that each want 50", len(n.times))
 	}
 	n.check(t, open(t, dir), 0)
+}
+
+// list says which registers there are.
+func list(dir string) error {
+	s, err := Open(context.Background(), dir)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return s.List(context.Background(), "", func(it register.Item) bool { fmt.Println(it.Key); return true })
+}
+
+// Who shares a directory may put a file there that nobody else may read. It stands for one register, and hides no other.
+func TestAFileThatOthersMayNotReadHidesNoOther(t *testing.T) {
+	common := commonDir(t)
+	dir := common + "/locks"
+	n := &numbers{times: make(map[int]int)}
+	cmd := asUser(t, childProcess("make a group", dir), 12345, 12345)
+	cmd.Path = common + "/program"
+	n.run(t, cmd)()
+	p, err := open(t, dir).enter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.leave()
+	name := nameOf("line/hidden")
+	if err := p.openShard(t.Context(), shardOf(name)); err != nil {
+		t.Fatal(err)
+	}
+	his := p.shards[shardOf(name)].dir.pathOf(name)
+	if err := errors.Join(os.WriteFile(his, []byte("x"), 0o600), os.Chown(his, 12346, 12345)); err != nil {
+		t.Fatal(err)
+	}
+	cmd = asUser(t, childProcess("list", dir), 12345, 12345)
+	cmd.Path = common + "/program"
+	says, err := cmd.Output()
+	if got := strings.Fields(string(says)); err != nil || !slices.Contains(got, "counter") || !slices.Contains(got, "line/hidden") {
+		t.Errorf("it says %q: %v", says, err)
+	}
 }
 
 // listenAgainAndAgain makes the directory of a topic, and removes it, again and again.

@@ -60,9 +60,10 @@ func (s *Store) List(ctx context.Context, prefix string, yield func(register.Ite
 	return p.check()
 }
 
-// isSpoilt reports whether a read failed since something stands in the register's place that we did not put there.
+// isSpoilt reports whether a read failed since something stands in the register's place that we did not put there, or that another of the
+// group lets nobody read.
 func isSpoilt(err error) bool {
-	for _, e := range []error{errDamaged, errNotOurs, unix.ELOOP, unix.ENXIO, unix.ESPIPE, unix.EISDIR} {
+	for _, e := range []error{errDamaged, errNotOurs, unix.ELOOP, unix.ENXIO, unix.ESPIPE, unix.EISDIR, unix.EACCES} {
 		if errors.Is(err, e) {
 			return true
 		}
