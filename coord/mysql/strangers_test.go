@@ -99,6 +99,38 @@ func TestAStrangerWithoutRights(t *testing.T) {
 	}
 }
 
+// He also begins a transaction that sees all as it was, and leaves it open: then the server keeps all that has been.
+func TestAStrangerWhoKeepsATransactionOpen(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.client("app"), s.client("app")
+	store := opened(t, s.url("app"))
+	h := storecheck.Locked(t, a, "orders")
+	c := dialed(t, storecheck.As(t, s.m.URL(), "mallory", "", "theirs"))
+	if _, err := c.ExecContext(within(t, 10*time.Second), `START TRANSACTION WITH CONSISTENT SNAPSHOT`); err != nil {
+		t.Fatal(err)
+	}
+	const swaps = 1000
+	it := register.Item{Key: "line/busy"}
+	for range swaps {
+		it = put(t, store, it, "x")
+	}
+	kept := func() bool {
+		return s.admin(`SELECT count >= `+fmt.Sprint(swaps/2)+` FROM information_schema.innodb_metrics WHERE name = 'trx_rseg_history_len'`) == "1"
+	}
+	if !kept() {
+		t.Error("what has been is not kept")
+	}
+	storecheck.IsBusy(t, b, "orders")
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+	storecheck.ShutsOut(t, a, b, "orders")
+	if _, err := c.ExecContext(within(t, 10*time.Second), `ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is cleared away", func() bool { return !kept() })
+}
+
 func TestAStrangerWhoMaySelect(t *testing.T) {
 	s := withStrangers(t)
 	a, b := s.used("SELECT")
