@@ -3,6 +3,7 @@ package zk
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -101,4 +102,20 @@ func TestWhoCanConnectKeepsSessionsByTheirNumbers(t *testing.T) {
 		require.NoError(t, err)
 	}
 	n.waits()
+}
+
+// The commands of four letters ask for no right. As it comes a server answers few of them, but its AdminServer says the same.
+func TestWhoMayAskTheServerSeesLinesAndSessions(t *testing.T) {
+	n := playNeighbours(t, rights{})
+	c, err := net.Dial("tcp", n.cluster.Addrs()[0])
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+	_, err = c.Write([]byte("dump"))
+	require.NoError(t, err)
+	says, err := io.ReadAll(c)
+	require.NoError(t, err)
+	require.Contains(t, string(says), n.holder.Node().ID)
+	require.Contains(t, string(says), fmt.Sprintf("0x%x", n.guessed()))
+	n.handsOver()
 }
