@@ -115,10 +115,32 @@ func (m *member) votes(r *roster) bool {
 	return has
 }
 
-// listedSince is the term since which a roster lists it; 0: it does not.
+// listedSince is the term since which a roster lists it, or the one before did; 0: they do not.
 func (m *member) listedSince(r *roster) uint64 {
-	l, _ := r.seatOf(m.memory.ID())
+	l, has := r.seatOf(m.memory.ID())
+	if before := r.before(); !has && before != nil {
+		l, _ = before.seatOf(m.memory.ID())
+	}
 	return l.since
+}
+
+// wasBefore reports whether it is of those who voted by the roster before this one. It votes by none before this any more when it has been
+// told of it, and has kept what it knew, also if it is not listed now.
+func (m *member) wasBefore(r *roster) bool {
+	before := r.before()
+	if before == nil || m.err != nil || m.roster == nil || m.roster.group != r.group || m.roster.term > r.term {
+		return false
+	}
+	l, has := before.seatOf(m.memory.ID())
+	return has && m.roster.term >= l.since
+}
+
+// asItWas is the acceptor in the memory in which it said what it is, whether it has a seat or not.
+func (m *member) asItWas() *acceptor {
+	a := &acceptor{Server: m.Server}
+	a.seat.lost = func() {}
+	a.seat.take(m.memory)
+	return a
 }
 
 // lags reports whether it is in an earlier term, and votes in this one as soon as it is told of that.

@@ -44,7 +44,8 @@
 //
 // With [Store.Reform] in its place the group takes in the servers that are named here, each in the place of one that is not, or in
 // addition. So a server is replaced, or three become five, while everybody goes on. After each of these, have all processes name
-// the new servers before the next one is replaced.
+// the new servers before the next one is replaced. Should one forget before a server that is taken in votes, it may be that no majority
+// votes; nothing is lost, and Heal has the group go on. Name all of the servers for it, also the new one and the one that is to go.
 //
 // With this setting a restart forgets nothing, and there is nothing to heal:
 //
@@ -63,7 +64,8 @@
 // Each server has this; the names begin with "turnwise-quorum" unless WithRoot says otherwise:
 //
 //	turnwise-quorum.member               whether the server votes (v), in which group, in which memory, since when (us), in which
-//	                                     term, and the roster: of each server the memory, the term in which it came, and its address
+//	                                     term, and the roster: of each server the memory, the term in which it came, and its address;
+//	                                     of the last one also whose place it took
 //	turnwise-quorum.memory               what the database remembers, as in package redis
 //	turnwise-quorum.floor                the ballot above which a register that was forgotten is made again
 //	turnwise-quorum.memory.turn:…        who may disturb others at a register; it expires by itself

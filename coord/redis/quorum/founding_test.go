@@ -158,7 +158,7 @@ func founded(t *testing.T, cluster *servers.Cluster, voting int) {
 	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.memory.ID(), b.memory.ID()) })
 	r := &roster{group: newGroup(), term: 1}
 	for _, m := range all {
-		r.seats = append(r.seats, listed{m.memory.ID(), 1, m.Address})
+		r.seats = append(r.seats, listed{memory: m.memory.ID(), since: 1, address: m.Address})
 	}
 	for i, m := range all {
 		state := "f "
@@ -239,7 +239,7 @@ func TestTwoFoundingsWithTheSameServersMakeNoTwoGroups(t *testing.T) {
 		defer q.Close()
 		r := &roster{group: newGroup(), term: 1}
 		for _, m := range answers {
-			r.seats = append(r.seats, listed{m.memory.ID(), 1, m.Address})
+			r.seats = append(r.seats, listed{memory: m.memory.ID(), since: 1, address: m.Address})
 		}
 		for _, m := range answers {
 			state := states[slices.Index(named, m.Address)]

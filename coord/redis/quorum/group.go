@@ -72,15 +72,20 @@ func rosterOf(all []member) *roster {
 	return nil
 }
 
-// groupsOf returns such a roster for each group.
-func groupsOf(all []member) (groups []*roster) {
+// latestOf returns the latest roster of each group that any of them knows.
+func latestOf(all []member) map[string]*roster {
 	latest := make(map[string]*roster)
 	for _, m := range all {
 		if m.err == nil && m.roster != nil && (latest[m.roster.group] == nil || latest[m.roster.group].term < m.roster.term) {
 			latest[m.roster.group] = m.roster
 		}
 	}
-	for _, r := range latest {
+	return latest
+}
+
+// groupsOf returns such a roster for each group.
+func groupsOf(all []member) (groups []*roster) {
+	for _, r := range latestOf(all) {
 		servers := make(map[string]bool) // by their memories: two names may lead to one
 		for _, m := range all {
 			if m.votes(r) || m.lags(r) {
@@ -92,6 +97,50 @@ func groupsOf(all []member) (groups []*roster) {
 		}
 	}
 	return groups
+}
+
+// halfwayOf returns a roster of which no majority votes, but would as soon as the server is filled that was listed last: nil if there is none.
+func halfwayOf(all []member) *roster {
+	for _, r := range latestOf(all) {
+		if isHalfway(r, all) {
+			return r
+		}
+	}
+	return nil
+}
+
+// isHalfway reports whether the server that was listed last on a roster can be filled: it is there, and those who know what it has to be
+// given are.
+func isHalfway(r *roster, all []member) bool {
+	last, ok := r.last()
+	if !ok || !slices.ContainsFunc(all, func(m member) bool { return m.err == nil && m.memory.ID() == last.memory && !m.votes(r) }) {
+		return false
+	}
+	return knowAllBefore(r, all)
+}
+
+// knowAllBefore reports whether they know all that was agreed before a roster, and no others can agree by one before it any more, once
+// they have been told.
+func knowAllBefore(r *roster, all []member) bool {
+	servers := make(map[string]bool)
+	for _, m := range all {
+		if m.wasBefore(r) {
+			servers[m.memory.ID()] = true
+		}
+	}
+	before := r.before()
+	return before != nil && len(servers) >= before.majority()
+}
+
+// unnamed returns an error that says what to do if a group waits for a server to be filled that is not there, or not named.
+func unnamed(all []member) error {
+	for _, r := range latestOf(all) {
+		last, ok := r.last()
+		if ok && knowAllBefore(r, all) && !slices.ContainsFunc(all, func(m member) bool { return m.err == nil && cut(m.Address) == last.address }) {
+			return fmt.Errorf("the group has begun to take in %s, and goes on when that is filled: bring it back, name it beside these, and call Heal", last.address)
+		}
+	}
+	return nil
 }
 
 func isMajority(all []member) bool { return rosterOf(all) != nil }
@@ -117,6 +166,11 @@ func (q *Store) assemble(ctx context.Context) error {
 		q.compare(r, all)
 		return nil
 	}
+	if r := halfwayOf(all); r != nil {
+		q.log.Error("redis/quorum: no majority votes until a server is filled that the group has begun to take in: call Heal", "group", r.addresses())
+		q.join(ctx, r, all)
+		return nil
+	}
 	if r, enrolled := broken(all); r != nil {
 		return q.finish(ctx, r, enrolled)
 	}
@@ -131,6 +185,9 @@ func (q *Store) assemble(ctx context.Context) error {
 		if m.roster != nil && m.roster.majority() > len(q.all) {
 			return storekit.Denied("they are of a group of %d servers, and %d are named: name more than half of them, and better all", len(m.roster.seats), len(q.all))
 		}
+	}
+	if err := unnamed(all); err != nil {
+		return err
 	}
 	return fmt.Errorf("%d of %d can vote: %w", len(all)-len(silent), len(q.all), joinErrors(silent))
 }
@@ -293,7 +350,7 @@ func (q *Store) found(ctx context.Context, all []member) error {
 	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.memory.ID(), b.memory.ID()) })
 	first := &roster{group: newGroup(), term: 1}
 	for _, m := range all {
-		first.seats = append(first.seats, listed{m.memory.ID(), first.term, cut(m.Address)})
+		first.seats = append(first.seats, listed{memory: m.memory.ID(), since: first.term, address: cut(m.Address)})
 	}
 	stands, err := all[0].enrol(ctx, "", "f "+first.group, first)
 	if err != nil {
@@ -364,6 +421,9 @@ func broken(all []member) (first *roster, enrolled []member) {
 
 // lookAgain looks, at most once a second, whether an acceptor that did not vote does so now.
 func (q *Store) lookAgain(a *acceptor) {
+	if !slices.Contains(q.all, a) { // it stands for a memory that one of them had
+		return
+	}
 	over, ok := a.beginLook()
 	if !ok {
 		return

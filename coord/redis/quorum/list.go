@@ -64,22 +64,23 @@ func (q *Store) listed(ctx context.Context, key string, votes []vote, strange bo
 // dump returns what each of a majority keeps for the registers of a prefix that are not empty.
 func (q *Store) dump(ctx context.Context, prefix string) (dumps []dump, err error) {
 	err = q.inTerm(ctx, func(r *roster, _ bool) (moved bool, err error) {
-		dumps, err = q.dumpIn(ctx, r, prefix, false)
+		dumps, err = q.dumpIn(ctx, r, q.all, r.majority(), prefix, false)
 		return errors.Is(err, errMoved), err
 	})
 	return dumps, err
 }
 
-func (q *Store) dumpIn(ctx context.Context, r *roster, prefix string, all bool) (dumps []dump, err error) {
+// dumpIn returns what so many of some acceptors keep.
+func (q *Store) dumpIn(ctx context.Context, r *roster, from []*acceptor, enough int, prefix string, all bool) (dumps []dump, err error) {
 	type result struct {
 		from *acceptor
 		dump dump
 		err  error
 	}
-	results := make(chan result, len(q.all)) // has room for those that nobody waits for any more
+	results := make(chan result, len(from)) // has room for those that nobody waits for any more
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for _, a := range q.all {
+	for _, a := range from {
 		go func() {
 			a.votes(ctx) // if it does not, it says so
 			d, err := a.dump(ctx, r, prefix, all)
@@ -88,7 +89,7 @@ func (q *Store) dumpIn(ctx context.Context, r *roster, prefix string, all bool) 
 	}
 	var failed []error
 	moved := false
-	for range q.all {
+	for range from {
 		select {
 		case got := <-results:
 			if errors.Is(got.err, errNoVote) {
@@ -97,7 +98,7 @@ func (q *Store) dumpIn(ctx context.Context, r *roster, prefix string, all bool) 
 			if got.err != nil {
 				failed = append(failed, got.err)
 				moved = moved || errors.Is(got.err, errMoved)
-			} else if dumps = append(dumps, got.dump); len(dumps) == r.majority() {
+			} else if dumps = append(dumps, got.dump); len(dumps) == enough {
 				return dumps, nil
 			}
 		case <-ctx.Done():

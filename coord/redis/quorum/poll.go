@@ -21,15 +21,16 @@ const roundLimit = 4 * time.Second
 // since has got the promises of the others.
 func (q *Store) poll(ctx context.Context, ask func(ctx context.Context, r *roster, a *acceptor) vote) (t tally, err error) {
 	err = q.inTerm(ctx, func(r *roster, again bool) (moved bool, err error) {
-		t, err = q.pollIn(ctx, r, func(ctx context.Context, a *acceptor) vote { return ask(ctx, r, a) })
+		t, err = q.pollIn(ctx, q.all, r.majority(), func(ctx context.Context, a *acceptor) vote { return ask(ctx, r, a) })
 		t.again = again
 		return err != nil && t.moved, err
 	})
 	return t, err
 }
 
-func (q *Store) pollIn(ctx context.Context, r *roster, ask func(ctx context.Context, a *acceptor) vote) (tally, error) {
-	t := tally{of: len(q.all)}
+// pollIn asks some acceptors, until so many have agreed.
+func (q *Store) pollIn(ctx context.Context, from []*acceptor, majority int, ask func(ctx context.Context, a *acceptor) vote) (tally, error) {
+	t := tally{of: len(from)}
 	if err := ctx.Err(); err != nil {
 		return t, err
 	}
@@ -37,8 +38,8 @@ func (q *Store) pollIn(ctx context.Context, r *roster, ask func(ctx context.Cont
 		return t, err
 	}
 	begun := time.Now()
-	votes := make(chan vote, len(q.all))
-	for _, a := range q.all {
+	votes := make(chan vote, len(from))
+	for _, a := range from {
 		if !q.life.Go(func() { votes <- q.askOne(a, register.IsRenewal(ctx), ask) }) {
 			return t, storekit.ErrClosed
 		}
@@ -56,18 +57,18 @@ func (q *Store) pollIn(ctx context.Context, r *roster, ask func(ctx context.Cont
 		case <-enough:
 			return t, errRefused
 		}
-		if len(t.yes) == r.majority() {
+		if len(t.yes) == majority {
 			q.took(time.Since(begun))
 			return t, nil
 		}
-		if enough == nil && t.refused > 0 && t.of-t.refused-len(t.failed) < r.majority() {
+		if enough == nil && t.refused > 0 && t.of-t.refused-len(t.failed) < majority {
 			// The others are about to answer; then it is known whether any has agreed.
 			patience := time.NewTimer(q.usual())
 			defer patience.Stop()
 			enough = patience.C
 		}
 	}
-	if t.refused > 0 && t.of-len(t.failed) >= r.majority() {
+	if t.refused > 0 && t.of-len(t.failed) >= majority {
 		return t, errRefused
 	}
 	return t, fmt.Errorf("%d of %d do not vote: %w", len(t.failed), t.of, joinErrors(t.failed))

@@ -19,16 +19,21 @@ import (
 // again. Call it when the log says that a server does not vote: after it was emptied, or restarted without having kept all
 // that it answered. A majority must vote meanwhile, and everybody may go on. It does no harm to call it for nothing, or from several
 // processes. The servers must be named as they were when they joined the group.
+//
+// If a majority votes no more since one has forgotten while another was taken in by Reform, name all of them, also the new one and the
+// one whose place it takes: the new one is given what the others know, and then votes with them.
 func (q *Store) Heal(ctx context.Context) error { return q.reform(ctx, "heal", q.heals) }
 
 // Reform makes the group consist of the servers that were named at [Open], one after the other: a server that is not of the
 // group yet takes the place of one that is not named any more, or whose name leads to another by now, or comes in addition. A new
 // server must be empty, or have forgotten its votes. A group never becomes smaller. To replace a server, a majority of the others must vote. To add one, a majority of the
 // new group must, without the new one: so all three before there can be four.
-// And until the new one votes, none of the three may forget: no majority would vote any more, and the group would have to be founded anew.
+// If one of the three forgets before the new one votes, nothing is lost, but nobody can do anything until Heal is called. If the new one
+// is lost as well before that, the group has to be founded anew.
 //
 // If an earlier call has come to an end halfway, what it has begun is ended first. If that takes servers that are away, or are not named
-// here, the error says which. But that a server is added, which nobody has been told yet, is given up if another has forgotten meanwhile.
+// here, the error says which: name these beside those that vote. But that a server is added, which nobody has been told yet and which is
+// not there, is given up if another has forgotten meanwhile.
 //
 // Everybody may go on meanwhile, also who names the earlier servers, as long as those he names are a majority of the new
 // group. Have all processes name the new ones before the next one is replaced.
@@ -40,11 +45,13 @@ const rosterKey = "\x01roster"
 // reform has the group take one step after the other, until plan finds no more. A step is this:
 //
 //  1. The group decides on the next roster, in a register of its own. If somebody else has decided on another, that one counts, and
-//     if it cannot go on, the group stays as it is. Only that a server is added is given up then.
+//     if it cannot go on, the group stays as it is. Only that a server is added is given up then, if that one is away.
 //  2. All that can be reached are told. When a majority of the servers have been, the term before is over: no majority votes
 //     there any more. So what was agreed in it is known to each majority of those who have been told, but the new one.
-//  3. The new one is emptied and filled with what a majority of the others know, and votes from then on. Others may agree on more
-//     meanwhile: without the new one, and so any majority later has somebody who knows.
+//  3. The new one is emptied and filled with what a majority of the servers before know, all of which have been told, and votes from then
+//     on. So it need not be one of a majority that votes who fills it: should one have forgotten, the others of before suffice, and the
+//     one that is to go is as good as any. Others may agree on more meanwhile: without the new one, and so any majority later has
+//     somebody who knows.
 //
 // Whoever comes to an end in between leaves a group that goes on, and the next to call it takes the steps that are left.
 func (q *Store) reform(ctx context.Context, what string, plan func(*roster, []member) (*roster, error)) error {
@@ -61,8 +68,11 @@ func (q *Store) takeSteps(ctx context.Context, plan func(*roster, []member) (*ro
 		if err != nil {
 			return err
 		}
-		r := rosterOf(all)
+		r := cmp.Or(rosterOf(all), halfwayOf(all))
 		if r == nil {
+			if err := unnamed(all); err != nil {
+				return err
+			}
 			// Nobody knows all that counted, so nothing can be given back.
 			return fmt.Errorf("no majority votes: if the others have forgotten, too, empty all of them, and the next to open them founds the group anew: %w",
 				joinErrors(nonVoters(all)))
@@ -75,7 +85,7 @@ func (q *Store) takeSteps(ctx context.Context, plan func(*roster, []member) (*ro
 		}
 		q.join(ctx, r, all)
 		if m := unfilled(r, all); m != nil {
-			if err := q.fill(ctx, r, m); err != nil && !errors.Is(err, errMoved) {
+			if err := q.fill(ctx, r, m, all); err != nil && !errors.Is(err, errMoved) {
 				return err
 			}
 			continue
@@ -91,14 +101,15 @@ func (q *Store) takeSteps(ctx context.Context, plan func(*roster, []member) (*ro
 	return errors.New("the group changes all the time")
 }
 
-// unfilled returns one that has a seat and has not been filled yet.
-func unfilled(r *roster, all []member) *member {
-	for i, m := range all {
-		if _, has := r.seatOf(m.memory.ID()); m.err == nil && has && !m.votes(r) {
-			return &all[i]
+// unfilled returns one that has a seat and has not been filled yet: the last to be listed, since others may be filled only then.
+func unfilled(r *roster, all []member) (next *member) {
+	for i := range all {
+		m := &all[i]
+		if l, has := r.seatOf(m.memory.ID()); m.err == nil && has && !m.votes(r) && (next == nil || l.since > next.listedSince(r)) {
+			next = m
 		}
 	}
-	return nil
+	return next
 }
 
 // strangers returns those who answer, and have neither a seat nor a place in another group.
@@ -123,6 +134,7 @@ func (q *Store) heals(r *roster, all []member) (*roster, error) {
 	for _, m := range strange {
 		l, listed := r.seatAt(m.Address)
 		switch {
+		case !listed && m.wasReplaced() && allVote(r, all): // it is named only since it knew something
 		case !listed:
 			unknown = append(unknown, m.Address)
 		case isThere(l, all): // names have been exchanged
@@ -136,6 +148,25 @@ func (q *Store) heals(r *roster, all []member) (*roster, error) {
 			r.addresses(), strings.Join(unknown, " ")))
 	}
 	return nil, err
+}
+
+// wasReplaced reports whether it has been told that it is of the group no more.
+func (m *member) wasReplaced() bool {
+	if m.roster == nil {
+		return false
+	}
+	_, has := m.roster.seatOf(m.memory.ID())
+	return !has
+}
+
+func allVote(r *roster, all []member) bool {
+	votes := 0
+	for _, m := range all {
+		if m.votes(r) {
+			votes++
+		}
+	}
+	return votes == len(r.seats)
 }
 
 // reforms plans that a server that is named takes the place of one that is not, or comes in addition.
@@ -263,7 +294,7 @@ func afterDecision(r, is, next *roster, all []member) *roster {
 	if is == nil || is.term <= r.term {
 		return next
 	}
-	if _, err := affordable(r, is, all); err == nil || !is.adds(r) {
+	if canBegin(r, is, all) == nil || !is.adds(r) {
 		return nil
 	}
 	return next.in(is.term + 1)
@@ -275,10 +306,19 @@ func others(r, next *roster, all []member) (*roster, error) {
 	if next == nil || next.term <= r.term {
 		return nil, errMoved
 	}
-	if _, err := affordable(r, next, all); err != nil {
-		return nil, fmt.Errorf("the group is about to consist of %s, which somebody has decided on: name these first: %w", next.addresses(), err)
+	if err := canBegin(r, next, all); err != nil {
+		return nil, fmt.Errorf("the group is about to consist of %s, which somebody has decided on: name these beside those that vote now: %w", next.addresses(), err)
 	}
 	return next, nil
+}
+
+// canBegin returns why a group could not go on by a roster that was decided on. Without a majority nobody can do anything until the new
+// server is filled, so nobody plans that. But if a server has forgotten meanwhile, this is the way on.
+func canBegin(r, next *roster, all []member) error {
+	if _, err := affordable(r, next, all); err != nil && !isHalfway(next, all) {
+		return err
+	}
+	return nil
 }
 
 // decision reads what stands at rosterKey.
@@ -291,7 +331,7 @@ var errElseHeals = errors.New("somebody else fills it")
 
 // fill empties a server, gives it all that the others know, and has it vote only then. If somebody else fills it too, one of them
 // finds that out.
-func (q *Store) fill(ctx context.Context, r *roster, m *member) error {
+func (q *Store) fill(ctx context.Context, r *roster, m *member, all []member) error {
 	nonce := register.NewVersion()
 	filling := "h " + hex.EncodeToString(nonce[:])
 	step := func(stands string, err error) error {
@@ -303,12 +343,16 @@ func (q *Store) fill(ctx context.Context, r *roster, m *member) error {
 	if err := step(m.enrol(ctx, "*", filling, r)); err != nil {
 		return err
 	}
-	dumps, err := q.dumpIn(ctx, r, "", true) // this one does not vote, so it is none of them
+	from, enough := sources(r, m, all, func(o *member) error { return o.move(ctx, r) })
+	if len(from) < enough {
+		return fmt.Errorf("%d of %d know what %s has to be given: %w", len(from), enough, m.Address, joinErrors(nonVoters(all)))
+	}
+	dumps, err := q.dumpIn(ctx, r, from, enough, "", true)
 	if err != nil {
 		return err
 	}
 	union, floor := unite(dumps)
-	if err := q.settleOpen(ctx, dumps, union); err != nil {
+	if err := q.settleOpen(ctx, r, from, enough, dumps, union); err != nil {
 		return err
 	}
 	if err := m.wipe(ctx, filling, floor); err != nil {
@@ -337,17 +381,40 @@ func (q *Store) fill(ctx context.Context, r *roster, m *member) error {
 	return nil
 }
 
-// settleOpen has the others agree on what was accepted by some of them, while somebody has the promise of a higher ballot. Who has that
-// may not know of it. With one more that has accepted it, it would count, and be undone when he goes on.
+// sources returns those that one is filled from, and how many of them it takes to know all that counts: a majority of those before it was
+// listed, all of which have been told that it is. That one of them is not listed any more does not matter, and without it the others may be
+// too few. If that is not known, or others were listed since, it takes a majority of those who vote.
+func sources(r *roster, m *member, all []member, move func(*member) error) (from []*acceptor, enough int) {
+	last, ok := r.last()
+	before := r.before()
+	if !ok || last.memory != m.memory.ID() || before == nil {
+		for _, o := range all {
+			if o.votes(r) {
+				from = append(from, o.asItWas())
+			}
+		}
+		return from, r.majority()
+	}
+	for i := range all {
+		if o := &all[i]; o.wasBefore(r) && (o.roster.term == r.term || move(o) == nil) {
+			from = append(from, o.asItWas())
+		}
+	}
+	return from, before.majority()
+}
+
+// settleOpen proposes anew what was accepted by some of those that one is filled from, while somebody has the promise of a higher ballot.
+// Who has that may not know of it. With one more that has accepted it, it would count, and be undone when he goes on. So they promise a
+// still higher one, and what is to be proposed then is accepted by the new one alone: nobody else need do so now.
 //
 // They are asked as well where one of them has something strange. If no majority knows what was there, nobody will: then it becomes
 // strange on the new one, which might otherwise say that there was nothing.
-func (q *Store) settleOpen(ctx context.Context, dumps []dump, union map[string]kept) error {
+func (q *Store) settleOpen(ctx context.Context, r *roster, from []*acceptor, enough int, dumps []dump, union map[string]kept) error {
 	for key, k := range union {
 		if !k.strange && !isOpen(dumps, key, k) {
 			continue
 		}
-		a, err := q.rewrite(ctx, key)
+		a, err := q.takeOver(ctx, r, from, enough, key)
 		switch {
 		case err == nil:
 			union[key] = k.after(a)
@@ -358,6 +425,31 @@ func (q *Store) settleOpen(ctx context.Context, dumps []dump, union map[string]k
 		}
 	}
 	return nil
+}
+
+// takeOver has so many of some acceptors promise a ballot of ours, and returns what is to be proposed with that.
+func (q *Store) takeOver(ctx context.Context, r *roster, from []*acceptor, enough int, key string) (a accepted, err error) {
+	var at ballot
+	for range 20 {
+		at = newBallot(at.count + 1000)
+		votes, err := q.pollIn(ctx, from, enough, func(ctx context.Context, a *acceptor) vote {
+			return a.ask(ctx, r, prepareScript, key, at.String())
+		})
+		switch {
+		case err == nil:
+			a = latest(votes.yes)
+			a.ballot = at
+			return a, nil
+		case votes.moved:
+			return a, errMoved
+		case err != errRefused:
+			return a, err
+		}
+		if higher := votes.toExceed(enough); at.less(higher) {
+			at = higher
+		}
+	}
+	return a, errRefused
 }
 
 // isOpen reports whether what the union of dumps has accepted may not count, and somebody may go on without knowing of it: one of the

@@ -1,9 +1,11 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -617,4 +619,115 @@ func TestAServerIsTakenInWhoseNameWasAnothers(t *testing.T) {
 	}
 	reform(t, q)
 	storecheck.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
+}
+
+// decide has somebody decide on what named plans, and tell so many of those that vote. Then he comes to an end.
+func decide(t testing.TB, named *Store, told int) {
+	t.Helper()
+	r, next, answers := plan(t, named)
+	var some []member
+	for _, m := range answers {
+		if m.votes(r) && len(some) < told {
+			some = append(some, m)
+		}
+	}
+	if err := named.enact(t.Context(), r, next, some); told < r.majority() && err == nil {
+		t.Fatal("hardly anybody was told, and all is well")
+	}
+}
+
+// untold is a server that votes and was not told of what q's group has decided on last.
+func untold(t testing.TB, q *Store) int {
+	t.Helper()
+	all, err := q.survey(redistest.Within(t, 20*time.Second), func([]member) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	oldest := slices.MinFunc(all, func(a, b member) int {
+		switch {
+		case a.roster == nil && b.roster == nil:
+			return 0
+		case a.roster == nil:
+			return 1
+		case b.roster == nil:
+			return -1
+		}
+		return cmp.Compare(a.roster.term, b.roster.term)
+	})
+	return slices.Index(q.all, oldest.acceptor)
+}
+
+// heal opens servers and heals them.
+func heal(t testing.TB, addresses ...string) *Store {
+	t.Helper()
+	q := openNamed(t, addresses...)
+	if err := q.Heal(redistest.Within(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// It was decided to add a server, and some of the others were told, or all. Then one of them forgets. Those that are left know all that
+// counts, but are no majority of the new group. So the new one is filled with what they know, and the group goes on.
+func TestAMemberThatForgetsWhileAServerIsAddedStopsNobodyForGood(t *testing.T) {
+	for told := 1; told <= 3; told++ {
+		cluster := servers.Redis(t, servers.Members(4))
+		all := cluster.Addrs()
+		q := openNamed(t, all[:3]...)
+		it := redistest.Put(t, q, "a", "one")
+		decide(t, openNamed(t, all...), told)
+		m := untold(t, q)
+		redistest.CLI(t, all[m], "FLUSHALL")
+		// Who does not name the new one is told what to do.
+		_, err := Open(redistest.Within(t, 3*time.Second), all[:3])
+		if err == nil || !strings.Contains(err.Error(), all[3]) || !strings.Contains(err.Error(), "Heal") || strings.Contains(err.Error(), "FLUSHALL") {
+			t.Errorf("told %d: without the new one: %v", told, err)
+		}
+		named := heal(t, all...)
+		if got := redistest.Read(t, named, "a"); got.Version != it.Version {
+			t.Errorf("told %d: there stands %q", told, got.Value)
+		}
+		storecheck.Eventually(t, "four votes", func() bool { redistest.Read(t, named, "a"); return voters(named) == 4 })
+		redistest.Put(t, q, "b", "who does not name the new one goes on")
+		cluster.Member((m + 1) % 3).Kill()
+		if got := redistest.Read(t, named, "a"); got.Version != it.Version {
+			t.Errorf("told %d: without one of those who knew, there stands %q", told, got.Value)
+		}
+	}
+}
+
+// It was decided that one server takes the place of another, and nobody was told, or some. Then one of the others forgets. The one that
+// is to go and the last one know all that counts.
+func TestAMemberThatForgetsWhileAnotherIsReplacedStopsNobodyForGood(t *testing.T) {
+	for told := range 3 {
+		cluster := servers.Redis(t, servers.Members(4))
+		all := cluster.Addrs()
+		q := openNamed(t, all[:3]...)
+		it := redistest.Put(t, q, "a", "one")
+		decide(t, openNamed(t, all[0], all[1], all[3]), told)
+		m := untold(t, q)
+		if m == 2 {
+			m = 1
+		}
+		redistest.CLI(t, all[m], "FLUSHALL")
+		if told == 0 {
+			q := openNamed(t, all[:3]...)
+			it = redistest.Put(t, q, "a", "those that are left go on")
+			err := q.Heal(redistest.Within(t, 20*time.Second))
+			if err == nil || !strings.Contains(err.Error(), all[3]) || !strings.Contains(err.Error(), "name these beside") {
+				t.Errorf("without the new one: %v", err)
+			}
+		}
+		named := heal(t, all...)
+		if got := redistest.Read(t, named, "a"); got.Version != it.Version {
+			t.Errorf("told %d: there stands %q", told, got.Value)
+		}
+		cluster.Member(2).Kill()
+		now := openNamed(t, all[0], all[1], all[3])
+		storecheck.Eventually(t, "three votes", func() bool { redistest.Read(t, now, "a"); return voters(now) == 3 })
+		cluster.Member(1 - m).Kill() // of the two that knew before
+		if got := redistest.Read(t, now, "a"); got.Version != it.Version {
+			t.Errorf("told %d: without those who knew, there stands %q", told, got.Value)
+		}
+	}
 }

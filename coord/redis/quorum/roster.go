@@ -21,7 +21,11 @@ type listed struct {
 	memory  string
 	since   uint64 // the term in which it was listed. It votes only in this and later ones, and not before it was filled.
 	address string // by which it was named then
+	instead string // of the last to be listed: in whose place, "<memory>.<since>", or nobody; empty: that is not known
 }
+
+// nobody says that a server came in addition.
+const nobody = "nobody"
 
 const (
 	groupSize  = 16
@@ -73,15 +77,52 @@ func (r *roster) isOf(other *roster) bool {
 }
 
 // next returns the roster of the next term, with one server more, or with another in the place of one.
-func (r *roster) next(memory, address, insteadOf string) *roster {
+func (r *roster) next(memory, address, replaces string) *roster {
 	n := &roster{group: r.group, term: r.term + 1}
+	was := nobody
 	for _, l := range r.seats {
-		if l.memory != insteadOf {
+		if l.instead = ""; l.memory != replaces {
 			n.seats = append(n.seats, l)
+		} else {
+			was = fmt.Sprintf("%s.%d", l.memory, l.since)
 		}
 	}
-	n.seats = append(n.seats, listed{memory, n.term, cut(address)})
+	n.seats = append(n.seats, listed{memory, n.term, cut(address), was})
 	return n
+}
+
+// last returns the server that was listed last, if it is known how the roster before differs: in that alone.
+func (r *roster) last() (l listed, ok bool) {
+	for _, l := range r.seats {
+		if l.since == r.term && l.instead != "" {
+			return l, true
+		}
+	}
+	return l, false
+}
+
+// before returns the roster before, as far as it says who was on it: nil if that is not known.
+func (r *roster) before() *roster {
+	last, ok := r.last()
+	if !ok {
+		return nil
+	}
+	b := &roster{group: r.group}
+	for _, l := range r.seats {
+		if l.memory != last.memory {
+			b.seats = append(b.seats, l)
+		}
+	}
+	if last.instead == nobody {
+		return b
+	}
+	memory, since, _ := strings.Cut(last.instead, ".")
+	term, err := strconv.ParseUint(since, 10, 64)
+	if err != nil {
+		return nil
+	}
+	b.seats = append(b.seats, listed{memory: memory, since: term})
+	return b
 }
 
 // in returns the roster as one of a later term, for who has decided on another meanwhile.
@@ -116,11 +157,19 @@ func (r *roster) addresses() string {
 
 func cut(address string) string { return address[:min(len(address), maxAddress)] }
 
+// insteadOf comes between the address of the server that was listed last and in whose place it is. Who does not know of that takes it for
+// a part of the address.
+const insteadOf = " instead of "
+
 // String is what stands under the member key: "<term, 8 digits> <memory>.<term>@<address>,…".
 func (r *roster) String() string {
 	var seats []string
 	for _, l := range r.seats {
-		seats = append(seats, fmt.Sprintf("%s.%d@%s", l.memory, l.since, url.QueryEscape(l.address)))
+		address := l.address
+		if l.instead != "" {
+			address += insteadOf + l.instead
+		}
+		seats = append(seats, fmt.Sprintf("%s.%d@%s", l.memory, l.since, url.QueryEscape(address)))
 	}
 	return digits(r.term) + " " + strings.Join(seats, ",")
 }
@@ -140,8 +189,11 @@ func parseRoster(group, term, seats string) *roster {
 		if l.since, err = strconv.ParseUint(since, 10, 64); err != nil || !found || len(r.seats) == maxServers {
 			return nil
 		}
-		if l.address, err = url.QueryUnescape(address); err != nil {
+		if address, err = url.QueryUnescape(address); err != nil {
 			return nil
+		}
+		if l.address, l.instead, _ = strings.Cut(address, insteadOf); l.since != r.term {
+			l.instead = "" // who did not know of that has left it there
 		}
 		r.seats = append(r.seats, l)
 	}
