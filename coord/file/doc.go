@@ -69,10 +69,14 @@
 // Do not remove anything in it by hand while somebody uses it. If that happens, or the directory is moved, or a backup is
 // put in its place, a process notices at its next swap, or within half a second if it does not swap; if only a directory within it is
 // moved or replaced, within half a second. Then its sessions end,
-// and its holds with them (coord.ErrLost). If old files of registers are put back, whoever holds there notices when he looks next,
-// after some seconds. A process that comes meanwhile may enter
-// beside a holder that has not noticed yet. A copy of a directory is a directory of its own: it has the tokens of the first,
-// but not its holds.
+// and its holds with them (coord.ErrLost). A process that comes meanwhile may enter
+// beside a holder that has not noticed yet, unless it finds a copy in the directory's place: then it waits for some ten seconds. A copy of
+// a directory is a directory of its own: it has the tokens of the first, but not its holds.
+//
+// A backup need not have the directory, since nobody waits for what is in it. If one is put back all the same, put it in the place of the
+// whole directory, as above, and not its files into the one that is there: nobody can tell those from what stood there, so whoever comes
+// may enter beside a holder, who notices only when he looks next, after some seconds. In both cases tokens that were given since the
+// backup are given again: raise the epoch of what they guard.
 //
 // What killed processes leave behind is removed by those that come next.
 package file

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ type layout struct {
 	id      string // random
 	boot    string // during which run of the machine it was written
 	sync    bool
+	inode   uint64    // of this file: a copy has another. Zero if it does not say
 	forgot  time.Time // when something in it was forgotten; zero if nothing was
 }
 
@@ -57,6 +59,9 @@ const layoutHead = "turnwise directory, layout "
 func (l layout) String() string {
 	written := map[bool]string{false: "no", true: "yes"}
 	text := layoutHead + l.version + "\nid " + l.id + "\nboot " + l.boot + "\nsync " + written[l.sync] + "\n"
+	if l.inode != 0 {
+		text += "inode " + strconv.FormatUint(l.inode, 10) + "\n"
+	}
 	if !l.forgot.IsZero() {
 		text += "forgot " + l.forgot.UTC().Format(time.RFC3339Nano) + "\n"
 	}
@@ -81,6 +86,8 @@ func parseLayout(text string) (layout, error) {
 			l.boot = value
 		case "sync":
 			l.sync = value == "yes"
+		case "inode":
+			l.inode, _ = strconv.ParseUint(value, 10, 64)
 		case "forgot":
 			l.forgot, _ = time.Parse(time.RFC3339Nano, value)
 		}
@@ -288,7 +295,7 @@ func makeDir(in *dir, name string) (*dir, error) {
 // somebody uses it.
 func (p *place) ready(c *config, locked bool) (ready bool, err error) {
 	boot := bootID()
-	text, _, err := p.root.read(layoutFile, longestLayout)
+	text, st, err := p.root.read(layoutFile, longestLayout)
 	if errors.Is(err, fs.ErrNotExist) {
 		if !locked {
 			return false, nil
@@ -310,17 +317,27 @@ func (p *place) ready(c *config, locked bool) (ready bool, err error) {
 		return false, denied("%s is used %s WithSync, and all who use it must agree; to change it, stop them and remove %s",
 			p.path, map[bool]string{true: "with", false: "without"}[l.sync], filepath.Join(p.path, layoutFile))
 	}
+	// Somebody has put a copy here. Who uses the directory that was here before has it open, so that the copy is another file; and he may
+	// not have noticed yet.
+	copied := l.inode != 0 && l.inode != numberOf(&st).inode
+	next := newLayout(boot, c.sync)
+	if copied {
+		next.forgot = time.Now()
+	}
 	switch {
-	case l.boot == boot:
+	case l.boot == boot && !copied:
 		return p.openLayout()
 	case !locked:
 		return false, nil
+	case l.boot == boot:
+		c.Log.Warn("file: the directory is a copy of another, or was put back from a backup: nobody is let in until those who used the one before must have noticed", "dir", p.path)
+		return p.writeAndOpen(next)
 	case !p.alone():
 		c.Log.Info("file: the directory is in use, and was made under another boot id or one that is not known: are there containers?", "dir", p.path)
 		return p.openLayout()
 	}
 	p.clear(c.Log)
-	return p.writeAndOpen(newLayout(boot, c.sync))
+	return p.writeAndOpen(next)
 }
 
 func (p *place) writeAndOpen(l layout) (ready bool, err error) {
@@ -365,6 +382,11 @@ func (p *place) writeLayout(l layout) error {
 	}
 	f := os.NewFile(uintptr(fd), p.root.pathOf(tmp))
 	defer f.Close()
+	var st unix.Stat_t
+	if err := again(func() error { return unix.Fstat(fd, &st) }); err != nil {
+		return refusal("write the layout", err)
+	}
+	l.inode = numberOf(&st).inode
 	if _, err = f.WriteString(l.String()); err == nil && l.sync {
 		err = flush(f)
 	}
