@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +41,9 @@ func MaxHold(d time.Duration) AcquireOption { return func(a *acquire) { a.maxHol
 func Anew() AcquireOption { return func(a *acquire) { a.ifHeld = joinAnew } }
 
 // OnWait has f called once Acquire has taken its place in line and found that it has to wait there, and again if it has to
-// join anew. f is called before the wait, on the goroutine of Acquire, and should return soon.
+// join anew. f is called before the wait, on the goroutine of Acquire, and should return soon. If others have to leave before
+// there is a place in the line at all, as on ZooKeeper after two billion joins, f is called then as well, on another goroutine,
+// and Acquire does not return meanwhile.
 func OnWait(f func()) AcquireOption { return func(a *acquire) { a.onWait = f } }
 
 type ifHeld int
@@ -229,7 +232,9 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	s.stand(1)
 	defer s.stand(-1)
 	a.shared.sends()
-	place, ahead, err := s.Join(ctx, a.entry)
+	entry, joined := a.entering()
+	place, ahead, err := s.Join(ctx, entry)
+	joined()
 	if errors.Is(err, driver.ErrSessionEnded) {
 		a.dropSession(s)
 	}
@@ -250,6 +255,9 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 			a.leaveSoon(s, place)
 		}
 	}()
+	if why := a.panicked.Load(); why != nil {
+		return nil, *why
+	}
 	a.session = s
 	a.shared.stands(s, place)
 	ahead, waited, err := a.awaitTurn(ctx, s, place, ahead)
@@ -356,6 +364,34 @@ func (a *acquire) free(ahead []Node) bool {
 	}()
 	e := a.entry
 	return len(a.rule.WaitFor(Node{Line: e.Line, Kind: e.Kind, Owner: e.Owner, Data: e.Data}, ahead)) == 0
+}
+
+// entering returns what to join with, and what to call once that is over. After that nobody is told that the join waits.
+func (a *acquire) entering() (e driver.Entry, joined func()) {
+	e = a.entry
+	if a.onWait == nil {
+		return e, func() {}
+	}
+	var mu sync.Mutex
+	over := false
+	e.Waits = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		defer func() {
+			if p := recover(); p != nil {
+				err := fmt.Errorf("%w: what OnWait calls panicked: %v", ErrInvalid, p)
+				a.panicked.Store(&err)
+			}
+		}()
+		if !over {
+			a.onWait()
+		}
+	}
+	return e, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+	}
 }
 
 func rulePanicked(p any) error { return fmt.Errorf("%w: the rule panicked: %v", ErrInvalid, p) }

@@ -54,6 +54,10 @@ type Entry struct {
 	// Free makes it a try: join only if Free returns true for the nodes within Sight, as Join would return them. It is a
 	// pure function, and its result never turns from true to false when one of them leaves. Nil: join whoever is there.
 	Free func(ahead []Node) bool
+
+	// Waits, unless it is nil, is to be called when Join has to wait until others have left before it can stand in the line at
+	// all. What it calls should return soon.
+	Waits func()
 }
 
 // InVain reports whether e is a try and, with these ahead, would have to wait.

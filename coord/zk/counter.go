@@ -46,6 +46,9 @@ func (j *joining) beginAnew(ctx context.Context, born int64) error {
 		case j.entry.Free != nil:
 			return driver.ErrBusy
 		}
+		if tries == 0 && j.entry.Waits != nil {
+			j.entry.Waits()
+		}
 		if pause(ctx, tries) != nil {
 			return s.stopped(ctx)
 		}

@@ -2,10 +2,12 @@ package zk
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/adler32"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -14,7 +16,10 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/recipes/multi"
+	"github.com/turnwise/turnwise/recipes/rwlock"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -157,6 +162,39 @@ func TestALineNearItsEndBeginsAnew(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, alone)
+}
+
+// Whoever takes several lines holds none behind one that it waits for: it would wait in a circle with whoever has that one.
+func TestWhoWaitsForALineToBeginAnewHoldsNoneBehindIt(t *testing.T) {
+	s := play(t)
+	link, _ := s.harness.wire(t)
+	mine, other := coord.NewClient(s.link.Driver), coord.NewClient(link.Driver)
+	first, err := rwlock.New(mine, "a").Lock(s.ctx)
+	require.NoError(t, err)
+	nodes, err := mine.Line(s.ctx, "a")
+	require.NoError(t, err)
+	c, ok := parseContender(path.Base(nodes[0].ID))
+	require.True(t, ok)
+	s.endsAt("a", c.seq+1)
+
+	both := make(chan struct{})
+	go func() {
+		defer close(both)
+		if h, err := multi.New(other, multi.Write("a"), multi.Write("b")).Lock(s.ctx); err == nil {
+			_ = h.Release()
+		}
+	}()
+	require.Eventually(t, func() bool {
+		_, stat, err := s.admin.Exists(s.root + "/a")
+		return err == nil && stat.Cversion > 2 // it has come to the first line and gone again
+	}, time.Minute, time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
+	defer cancel()
+	second, err := rwlock.New(mine, "b").Lock(ctx)
+	require.NoError(t, err, "the two wait for each other")
+	_ = second.Release() // on a busy machine they may be lost
+	_ = first.Release()
+	<-both
 }
 
 func seqOf(t *testing.T, n driver.Node) int32 {

@@ -415,9 +415,13 @@ func (h *harness) nearEnd(t testing.TB, line string) {
 		stat, err = &gozk.Stat{}, nil
 	}
 	require.NoError(t, err)
+	h.endsAt(line, stat.Cversion+5)
+}
+
+func (h *harness) endsAt(line string, end int32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ends[line] = stat.Cversion + 5
+	h.ends[line] = end
 }
 
 func (h *harness) isNearEnd(line string, seq int32) bool {
