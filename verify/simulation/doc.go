@@ -22,11 +22,16 @@
 // the runtime schedules gRPC's goroutines, too. The documentation of package etcdcluster says what it imitates; it is
 // checked against real servers.
 //
-// On ZooKeeper and etcd rights are taken away now and then, and given back: an ACL of a line or a node, or a refusal of one
-// request. Whoever is refused must be told so, and everybody is served once the rights are back.
+// On ZooKeeper and etcd rights are taken away now and then, and given back: an ACL of the root, a line or a node, what may be
+// read or written below a prefix, or a refusal of one request. Whoever is refused must be told so, and everybody is served once
+// the rights are back. Operators also remove lines, and everything, while they are in use.
+//
+// Backups are put back. On etcd the revisions go back with them, or others make up for them at once, or they are bumped. On
+// ZooKeeper the numbers of some lines are almost used up.
 //
 // On ZooKeeper, a parcel is a frame of the protocol, and a connection keeps its order. Members follow the leader when the
-// scheduler says so; they are cut off from each other, killed, and restored from a backup; time passes for them as for
+// scheduler says so; they are cut off from each other, killed in the middle of a proposal or with their last words under way, and
+// restored from a backup; time passes for them as for
 // everybody else. Any direction between two members may stand still for any time, and then the other one. In a quarter of
 // the runs all that members say to each other also waits for the scheduler, fewer things break, sessions idle now and then,
 // and holds are long. When two goroutines of a process are about to write, the runtime decides which comes first, so only

@@ -13,6 +13,14 @@ import (
 var ensembleKinds = []*Kind{
 	// The leader is killed, and comes back as one of the others.
 	{name: "deposed", needs: anything, breaks: func(s *script, _ parcel) { s.lasts(scriptTTL/2, s.depose()) }},
+	// A server dies over the next proposal, and comes back when no session has been on it for long; see zookeeper.Stage.
+	{name: "unspread", needs: anything, breaks: dooms(zookeeper.Unspread)},
+	{name: "spread", needs: anything, breaks: dooms(zookeeper.Spread)},
+	{name: "unheard", needs: anything, breaks: dooms(zookeeper.Unheard)},
+	{name: "untold", needs: anything, breaks: dooms(zookeeper.Untold)},
+	{name: "told", needs: anything, breaks: dooms(zookeeper.Told)},
+	{name: "forgotten", needs: anything, breaks: dooms(zookeeper.Forgotten)},
+	{name: "unmade", needs: anything, breaks: dooms(zookeeper.Unmade)},
 	// The link's server is killed, and comes back when no session has been on it for long.
 	{name: "away", needs: anything, breaks: func(s *script, p parcel) { s.lasts(outlastsSessions, s.ensemble().kill(p.link)) }},
 	// Nothing that the others say to the link's server arrives, while they hear it.
@@ -28,26 +36,39 @@ var ensembleKinds = []*Kind{
 	}},
 	// An operator takes rights to the line away from everybody, and gives them back.
 	{name: "denied", needs: anything, breaks: func(s *script, _ parcel) { s.deny(zkRoot+"/"+stage, "ra", scriptTTL*2/3) }},
+	// An operator removes the line with all that is in it; and the root.
+	{name: "razed", needs: anything, breaks: func(s *script, _ parcel) { s.raze(zkRoot + "/" + stage) }},
+	{name: "uprooted", needs: anything, breaks: func(s *script, _ parcel) { s.raze(zkRoot) }},
 	// Answers and news are held back for a fifth of the TTL, and then arrive all at once.
 	{name: "together", needs: anything, breaks: func(s *script, p parcel) { s.lasts(scriptTTL/5, s.scheduler.hold(p.link)) }},
 	// An operator puts back a backup from a moment ago, and the clients have seen more than that.
-	{name: "restored", needs: anything, breaks: func(s *script, _ parcel) { s.restore(3, 0) }},
+	{name: "restored", needs: anything, breaks: func(s *script, _ parcel) { s.putBackOld(3, 0) }},
 	// The same, and the service has gone on before they ask it again.
-	{name: "relapsed", needs: anything, breaks: func(s *script, _ parcel) { s.restore(3, 1000) }},
+	{name: "relapsed", needs: anything, breaks: func(s *script, _ parcel) { s.putBackOld(3, 1000) }},
 }
 
 // ensembleFault breaks something on an ensemble, in a run that a seed decides.
 func (w *world) ensembleFault(c *client) string {
 	d := time.Duration(w.rand.Int64N(int64(2 * w.cfg.TTL)))
-	switch w.rand.IntN(8) {
+	switch w.rand.IntN(9) {
+	case 8:
+		p := zkRoot + "/" + w.lines[w.rand.IntN(len(w.lines))]
+		if w.rand.IntN(4) == 0 {
+			p = zkRoot
+		}
+		w.raze(p)
+		return fmt.Sprintf("FAULT an operator removes %s with all that is in it", p)
 	case 7:
 		return w.denySome(d)
 	case 0:
-		w.lasts(d, w.depose())
-		return fmt.Sprintf("FAULT the leader is away for %v", d)
+		if w.rand.IntN(2) == 0 {
+			stage := zookeeper.Stage(w.rand.IntN(zookeeper.Stages))
+			w.lasts(d, w.ensemble().zk.Doom(stage))
+			return fmt.Sprintf("FAULT a server dies over the next proposal, at stage %d, and is away until %v from now", stage, d)
+		}
+		return w.dies(w.ensemble().zk.Leader(), d)
 	case 1:
-		w.lasts(d, w.ensemble().kill(c.name))
-		return fmt.Sprintf("FAULT the server of %s is away for %v", c.name, d)
+		return w.dies(w.ensemble().zk.MemberOf(c.name), d)
 	case 2:
 		w.lasts(d, w.ensemble().deafen(c.name))
 		return fmt.Sprintf("FAULT the server of %s does not hear the others for %v", c.name, d)
@@ -61,8 +82,29 @@ func (w *world) ensembleFault(c *client) string {
 		return ""
 	}
 	back, since := 1+w.rand.IntN(20), w.rand.IntN(2)*1000
-	w.restore(back, since)
+	w.putBackOld(back, since)
 	return fmt.Sprintf("FAULT a backup of %d transactions ago is put back, and then there are %d others", back, since)
+}
+
+// dies kills a server, and perhaps loses some of its last words.
+func (w *world) dies(m *zookeeper.Member, d time.Duration) string {
+	if m == nil {
+		return ""
+	}
+	w.lasts(d, m.Start)
+	switch how := w.rand.IntN(3); how {
+	case 0:
+		m.Kill()
+		return fmt.Sprintf("FAULT %v is away for %v", m, d)
+	default:
+		m.Crash(how == 1, func(of int) int { return w.rand.IntN(of + 1) })
+		return fmt.Sprintf("FAULT %v is away for %v, and some of its last words are lost; nobody is told: %v", m, d, how == 1)
+	}
+}
+
+// dooms has a server die over the next proposal.
+func dooms(at zookeeper.Stage) func(*script, parcel) {
+	return func(s *script, _ parcel) { s.lasts(outlastsSessions, s.ensemble().zk.Doom(at)) }
 }
 
 // denySome takes some rights to a line, or to a node in it, away for a while.
@@ -70,6 +112,8 @@ func (w *world) denySome(d time.Duration) string {
 	path := zkRoot + "/" + w.lines[w.rand.IntN(len(w.lines))]
 	if n, ok := w.node(); ok && w.rand.IntN(2) == 0 {
 		path = n.ID
+	} else if w.rand.IntN(6) == 0 {
+		path = zkRoot
 	}
 	rights := ""
 	for _, r := range "rwcda" {
@@ -141,6 +185,16 @@ func (w *world) hold(from, to *zookeeper.Member, d, then time.Duration, parts bo
 	w.lasts(d+then, func() { back() })
 }
 
+// raze has an operator remove a node with all that is in it. If it is the root, memos have gone with it.
+func (w *world) raze(p string) {
+	w.takeAway(func() { w.ensemble().take(func() { w.ensemble().zk.RemoveAll(p) }) })
+	if p == zkRoot {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.restored = true
+	}
+}
+
 func turnRound(parts bool) func(*script, parcel) {
 	return func(s *script, p parcel) {
 		leader, m := s.ensemble().zk.Leader(), s.ensemble().zk.MemberOf(p.link)
@@ -163,10 +217,15 @@ func (w *world) depose() (back func()) {
 	return m.Start
 }
 
-// restore puts an ensemble back to where it was some transactions ago. A contender whose node stands again goes on; all
-// others have lost theirs, and tokens go back.
-func (w *world) restore(back, since int) {
-	w.takeAway(func() { w.ensemble().restore(back, since) })
+// putBackOld puts an ensemble back to where it was some transactions ago.
+func (w *world) putBackOld(back, since int) {
+	w.restore(func() { w.ensemble().restore(back, since) })
+}
+
+// restore puts a service back to where it was. A contender whose node stands again goes on; all others have lost theirs, and
+// tokens go back.
+func (w *world) restore(putBack func()) {
+	w.takeAway(putBack)
 	w.scheduler.forgetGone()
 	standing := w.standing()
 	w.mu.Lock()
@@ -175,6 +234,6 @@ func (w *world) restore(back, since int) {
 	for _, c := range w.claims {
 		c.back = c.back || !c.excused.IsZero() && standing[turn{c.line, c.token}]
 	}
-	clear(w.taken) // other nodes will have these numbers; the ensemble knows which they were
+	clear(w.taken) // other nodes will have these numbers; an ensemble knows which they were
 	clear(w.last)
 }

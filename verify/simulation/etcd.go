@@ -46,6 +46,7 @@ type etcd struct {
 	refusing map[string]error // by link: the error that its next request gets
 	full     map[string]bool  // by link: its next request that puts something uses up the quota
 	alarm    time.Time        // until then no member puts anything
+	lacking  *rights          // nil: nobody lacks any
 	stranded map[string]int
 	pinned   map[string]pin // by link
 	underWay []*broken
@@ -187,7 +188,7 @@ func (f *etcd) Watches() int {
 // Remains lists the keys that no lease takes away.
 func (f *etcd) Remains() (all []string) {
 	for _, kv := range f.cluster.Keys("") {
-		if f.cluster.Expiry(kv.Lease).IsZero() && !strings.Contains(string(kv.Key), "/memo/") {
+		if f.cluster.Expiry(kv.Lease).IsZero() && !strings.Contains(string(kv.Key), "/memo/") && string(kv.Key) != etcdcluster.Elsewhere {
 			all = append(all, string(kv.Key))
 		}
 	}
@@ -368,6 +369,9 @@ func (f *etcd) Ask(ctx context.Context, link string, r proto.Message,
 		if to.Full = f.fills(link, r); to.Refuse == nil && f.alarms(r) {
 			to.Refuse = etcdcluster.Full
 		}
+		if f.forbids(r) {
+			to.Refuse = etcdcluster.Denied
+		}
 		arrive(to, func(said proto.Message, err error) {
 			if granted, ok := said.(*pb.LeaseGrantResponse); ok && err == nil {
 				f.mu.Lock()
@@ -380,7 +384,11 @@ func (f *etcd) Ask(ctx context.Context, link string, r proto.Message,
 			}})
 		})
 	}
-	p.mutely = func() { arrive(f.call(link, false, false), func(proto.Message, error) {}) }
+	p.mutely = func() {
+		if !f.forbids(r) {
+			arrive(f.call(link, false, false), func(proto.Message, error) {})
+		}
+	}
 	f.network.post(p)
 	select {
 	case a := <-answered:
@@ -431,7 +439,13 @@ func (c *course) Up(r proto.Message, arrive func(etcdcluster.Call)) {
 		}
 	}
 	c.f.network.post(&parcel{link: c.link, stream: c.name, what: c.f.tell(r), dir: toService, lose: c.breaks,
-		arrive: func() { arrive(c.f.call(c.link, refusable, strings.HasPrefix(c.name, "renew"))) }})
+		arrive: func() {
+			to := c.f.call(c.link, refusable, strings.HasPrefix(c.name, "renew"))
+			if w, ok := r.(*pb.WatchRequest); ok && w.GetCreateRequest() != nil && c.f.forbids(w.GetCreateRequest()) {
+				to.Refuse = etcdcluster.Denied
+			}
+			arrive(to)
+		}})
 }
 
 func (c *course) Down(r proto.Message, arrive func()) {

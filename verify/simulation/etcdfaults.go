@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/turnwise/turnwise/verify/simulation/etcdcluster"
 )
 
@@ -42,8 +45,19 @@ var etcdKinds = []*Kind{
 	// All but the present is forgotten.
 	{name: "compacts", needs: anything, breaks: (*script).compacts},
 	// The cluster has its state of some time ago.
-	{name: "restored", needs: anything, breaks: (*script).rewind},
+	{name: "restored", needs: anything, breaks: backup(etcdcluster.Backup{Fewer: backupAge})},
+	// The same, and others have made up for the revisions that it has lost.
+	{name: "relapsed", needs: anything, breaks: backup(etcdcluster.Backup{Fewer: backupAge, Since: 4 * backupAge})},
+	// The same, and the revisions are bumped.
+	{name: "bumped", needs: anything, breaks: backup(etcdcluster.Backup{Fewer: backupAge, Bump: 1000})},
 	// A request is refused once: the token is no longer known; there are too many; this is a learner; the leader has changed.
+	// An operator removes all keys of the line; and all there are.
+	{name: "razed", needs: anything, breaks: func(s *script, _ parcel) { s.wipe(root + stage + "/") }},
+	{name: "uprooted", needs: anything, breaks: func(s *script, _ parcel) { s.wipe(root) }},
+	// Nobody may read what is in the line, for a while; or write it; or do either with anything.
+	{name: "blind", needs: anything, breaks: reduced(rights{root + stage + "/", true, false})},
+	{name: "readonly", needs: anything, breaks: reduced(rights{root + stage + "/", false, true})},
+	{name: "shut", needs: anything, breaks: reduced(rights{root, true, true})},
 	{name: "token", needs: request, breaks: refusedOnce(etcdcluster.InvalidToken)},
 	{name: "crowded", needs: request, breaks: refusedOnce(etcdcluster.Crowded)},
 	{name: "learner", needs: request, breaks: refusedOnce(etcdcluster.Learner)},
@@ -166,29 +180,63 @@ func (s *script) compacts(parcel) { s.etcd().cluster.Compact() }
 
 func (s *script) moves(parcel) { s.etcd().cluster.Move() }
 
-// rewind restarts the cluster from a backup, so tokens go back, too. Nodes that sessions have left since the backup stand
-// again until those sessions expire. A session notices by a revision lower than one that it was told before; once others
-// have made up for the lost revisions, it cannot notice.
-func (s *script) rewind(parcel) {
-	s.takeAway(func() {
-		s.etcd().cluster.Restore(backupAge)
-		for _, c := range s.clients {
-			s.cut(c.name, 0)
+// putBack restarts the cluster from a backup, so tokens go back, too, unless the revision is bumped. Nodes that sessions have
+// left since the backup stand again until those sessions expire. A session notices by a revision lower than one that it was told
+// before; once others have made up for the lost revisions, or if those are bumped, by a write of its own that is not there. If it
+// has written nothing since, it finds such a node when it sweeps.
+func (w *world) putBack(b etcdcluster.Backup) {
+	w.restore(func() {
+		w.etcd().cluster.Restore(b)
+		for _, c := range w.clients {
+			w.cut(c.name, 0)
 		}
 	})
-	s.scheduler.forgetGone()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.last)
-	clear(s.taken) // holders have been excused, and others may get the same tokens
-	s.nap = 2 * scriptTTL
+	w.nap = max(w.nap, 2*w.cfg.TTL)
+	if b.Bump > 0 || b.Since > 0 {
+		w.nap, w.strays = max(w.nap, sweeps), sweeps
+	}
+}
+
+// wipe has an operator remove all keys below a prefix: sessions' own and memos as well, if it is the root.
+func (w *world) wipe(prefix string) {
+	f := w.etcd()
+	w.takeAway(func() {
+		_, _ = f.cluster.Do(&pb.DeleteRangeRequest{Key: []byte(prefix), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(prefix))})
+	})
+	if prefix == root {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.restored = true
+	}
+}
+
+func backup(b etcdcluster.Backup) func(*script, parcel) {
+	return func(s *script, _ parcel) { s.putBack(b) }
 }
 
 // etcdFault breaks something on an etcd cluster, in a run that a seed decides.
 func (w *world) etcdFault(c *client) string {
 	f := w.etcd()
 	d := time.Duration(w.rand.Int64N(int64(2 * electsAfter)))
-	switch w.rand.IntN(7) {
+	switch w.rand.IntN(10) {
+	case 9:
+		prefix := root
+		if w.rand.IntN(4) > 0 {
+			prefix += w.lines[w.rand.IntN(len(w.lines))] + "/"
+		}
+		w.wipe(prefix)
+		return "FAULT an operator removes all keys below " + prefix
+	case 8:
+		return w.reduceSome(d)
+	case 7:
+		b := etcdcluster.Backup{Fewer: 1 + w.rand.IntN(20)}
+		if how := w.rand.IntN(3); how == 1 {
+			b.Since = 2 * b.Fewer
+		} else if how == 2 {
+			b.Bump = 1000
+		}
+		w.putBack(b)
+		return fmt.Sprintf("FAULT a backup of %d transactions ago is put back, with %d bumped revisions, and then there are %d others", b.Fewer, b.Bump, b.Since)
 	case 6:
 		renewals := w.rand.IntN(2) == 0
 		w.thaws(c.name, renewals)

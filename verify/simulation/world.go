@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -126,6 +127,11 @@ func Run(cfg Config) Report {
 			Version: versions[w.rand.IntN(len(versions))],
 		}
 		w.replicas = w.servers.Members + w.servers.Observers
+		if w.rand.IntN(8) == 0 { // the numbers of the lines are almost used up, or are about to be too few for the driver
+			w.servers.Numbers = math.MaxInt32 - int32([]int{w.rand.IntN(4), 1<<20 + w.rand.IntN(10)}[w.rand.IntN(2)])
+			w.servers.Numbered = []string{zkRoot + "/b", zkRoot + "/a"}[w.rand.IntN(2):]
+			w.lines = []string{"a", "b"} // a line within another one keeps that one from beginning anew
+		}
 	case Etcd:
 		w.replicas = 1 + 2*w.rand.IntN(2)
 		w.cluster.Proxied = w.rand.IntN(6) == 0

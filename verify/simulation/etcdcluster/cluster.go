@@ -247,6 +247,8 @@ func (c *Cluster) apply(r proto.Message) (answer proto.Message, err error) {
 		if err = s.compact(r.Revision); err == nil {
 			answer = &pb.CompactionResponse{Header: &pb.ResponseHeader{Revision: s.rev}}
 		}
+	case bump:
+		s.raise(r.by)
 	case *pb.LeaseGrantRequest:
 		answer, err = s.grant(r, c.minTTL, c.expiry)
 	case *pb.LeaseRevokeRequest:

@@ -14,6 +14,7 @@
 //   - reads of one member alone, which may lag behind, and reads that wait for what was agreed on;
 //   - watches from a revision, by range, with filters, earlier values, fragments, progress and compaction; one that begins in
 //     the past is told what has happened since in one go, later;
+//   - a backup that is put back, with the revisions going back, made up for by others, or bumped and compacted;
 //   - a leader that was stopped or is cut off, and renews leases by itself until it notices that another one leads;
 //   - a member that is cut off or stopped, the election if it was the leader, requests that wait for that, and streams that
 //     ask for a leader;
@@ -32,7 +33,8 @@
 //   - The size of what a member keeps. A [Call] may say that a request uses up the quota: it is applied, and answered with the
 //     same error as what is refused from then on. Tests of the driver fill real members up.
 //   - Users and roles: a [Call] may be refused as they would refuse it. Rights are looked at when a request is applied, so a
-//     refusal is like any other answer.
+//     refusal is like any other answer; a watch that stands goes on without them.
+//   - A backup that is put back on some members only: it makes them another cluster, which the others cannot join.
 //   - Changes of members, and learners but for what they refuse; gRPC's choice among connections: a client has one, and the
 //     Network says which member each of its requests reaches.
 //   - A grpc-proxy, except for the numbers that it gives to watches, and for whatever a driver cannot notice. Its own renewals of

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -135,9 +136,25 @@ func (c *Cluster) Compact() {
 	_ = c.state.compact(c.state.rev) // it may be compacted already
 }
 
-// Restore has the cluster begin again with what it had that many entries ago, as from a backup. All leases have their whole
-// TTL. The servers are stopped for it, so all streams break.
-func (c *Cluster) Restore(fewer int) {
+// Backup is one that is put back.
+type Backup struct {
+	Fewer int   // how many entries of the log it lacks
+	Bump  int64 // by how much the revision goes up, which is then compacted: --bump-revision and --mark-compacted
+	Since int   // how many other writes are made right after that
+}
+
+// bump is an entry of the log that a backup was put back with.
+type bump struct {
+	proto.Message
+	by int64
+}
+
+// Elsewhere is where others write after a backup was put back.
+const Elsewhere = "elsewhere"
+
+// Restore has the cluster begin again with a backup. All leases have their whole TTL. The servers are stopped for it, so all
+// streams break.
+func (c *Cluster) Restore(b Backup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	down := status.Error(codes.Unavailable, "the server has stopped")
@@ -153,7 +170,13 @@ func (c *Cluster) Restore(fewer int) {
 			m.streams[0].broken(down)
 		}
 	}
-	log := c.log[:max(0, len(c.log)-fewer)]
+	log := slices.Clone(c.log[:max(0, len(c.log)-b.Fewer)])
+	if b.Bump > 0 {
+		log = append(log, bump{by: b.Bump})
+	}
+	for range b.Since {
+		log = append(log, &pb.PutRequest{Key: []byte(Elsewhere)})
+	}
 	c.log, c.revs = nil, nil
 	c.state = &change{store: newStore(), lessor: newLessor()}
 	c.term = firstTerm // a backup knows nothing of terms

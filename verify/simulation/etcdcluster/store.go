@@ -362,6 +362,13 @@ func serializable(r *pb.TxnRequest) bool {
 	})
 }
 
+// raise has the next revision be that much greater, and compacts all before.
+func (s *store) raise(by int64) {
+	s.rev += by
+	s.deltas = append(s.deltas, make([][]*mvccpb.Event, by)...)
+	s.compacted = s.rev
+}
+
 func (s *store) compact(rev int64) error {
 	switch {
 	case rev <= s.compacted:

@@ -23,7 +23,9 @@ type Config struct {
 	MostConns int           // of one client at a member: any number
 	Leaks     bool          // as before 2024: those who watch a node are told what happens to it even if they may not read it
 	Root      string        // is left out where requests are described
-	Slow      bool          // what members say to each other arrives by Deliver, and not by itself
+	Numbered  []string      // directories that are there from the beginning, and in which as many nodes have been made as Numbers says
+	Numbers   int32
+	Slow      bool // what members say to each other arrives by Deliver, and not by itself
 	Network   Network
 }
 
@@ -61,6 +63,7 @@ type Ensemble struct {
 	owners     map[string]*Session // who made a node, by its path
 	conns      int
 	refusing   map[string]bool // links whose next watches are refused
+	doom       *doom           // over the next proposal; nil: nobody's
 }
 
 // Session is a session that a client has, or had.
@@ -92,6 +95,13 @@ func New(cfg Config) *Ensemble {
 		m.forget()
 		e.members = append(e.members, m)
 	}
+	for _, x := range cfg.aged() {
+		e.agree(len(e.log), x)
+		e.epoch = x.zxid >> 32
+	}
+	for _, m := range e.members {
+		m.log = slices.Clone(e.log)
+	}
 	for _, from := range e.members {
 		for _, to := range e.members {
 			e.ways = append(e.ways, &way{from: from, to: to})
@@ -105,6 +115,24 @@ func New(cfg Config) *Ensemble {
 	}
 	go e.run()
 	return e
+}
+
+// aged returns the log of an ensemble that has had a life before. It has made at least as many transactions as nodes.
+func (cfg Config) aged() (log []*txn) {
+	made := make(map[string]bool)
+	for _, dir := range cfg.Numbered {
+		for i, r := range dir[1:] + "/" {
+			if p := dir[:i+1]; r == '/' && !made[p] {
+				made[p] = true
+				log = append(log, &txn{op: opCreate, path: p, acl: openACL, zxid: int64(len(log) + 1), cversion: 1, at: time.Now().UnixMilli()})
+			}
+		}
+		log[len(log)-1].first = cfg.Numbers
+	}
+	if len(log) > 0 {
+		log = append(log, &txn{op: opError, code: errNoNode, zxid: 1 << 32})
+	}
+	return log
 }
 
 func set[T comparable](v *T, to T) {

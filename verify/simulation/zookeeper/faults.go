@@ -76,6 +76,10 @@ func (e *Ensemble) Hasten() {
 func (m *Member) Kill() {
 	m.e.mu.Lock()
 	defer m.e.unlock()
+	m.die()
+}
+
+func (m *Member) die() {
 	if m.up {
 		m.leave()
 		m.up = false
@@ -87,7 +91,7 @@ func (m *Member) Kill() {
 func (m *Member) Start() {
 	m.e.mu.Lock()
 	defer m.e.mu.Unlock()
-	m.up = true
+	m.up, m.silent = true, false
 }
 
 // IsUp reports whether a member runs.
@@ -179,7 +183,7 @@ func (e *Ensemble) Restore(back, since int) {
 	for _, w := range e.ways {
 		w.queue = nil
 	}
-	kept := e.log[:max(0, len(e.log)-back)]
+	kept := e.log[:max(len(e.cfg.aged()), len(e.log)-back)]
 	e.log, e.latest, e.epoch = nil, e.newTree(), 0
 	for i, x := range kept {
 		e.agree(i, x)
@@ -224,6 +228,17 @@ func (e *Ensemble) Remove(p string) (removed bool) {
 		}
 	})
 	return removed
+}
+
+// RemoveAll has an operator delete a node with all that is below it, one after the other. It reports whether it has gone.
+func (e *Ensemble) RemoveAll(p string) bool {
+	all := append(e.Below(p), p)
+	slices.SortFunc(all, func(a, b string) int { return strings.Compare(b, a) })
+	for _, at := range all {
+		e.Remove(at)
+	}
+	_, there := e.Look(p)
+	return !there
 }
 
 // Write has an operator write to a node.

@@ -15,6 +15,7 @@ type Member struct {
 	number    int
 	observer  bool
 	up        bool   // its process runs
+	silent    bool   // nobody hears any more of it, not even that it has gone
 	out, in   bool   // what it says to the others does not arrive; what they say to it does not
 	reign     *reign // nil: it does not lead, as far as it knows
 	peer      *peer  // its connection with the leader that it follows; nil: with none

@@ -30,6 +30,9 @@ func (e *Ensemble) joined(a, b *Member) bool {
 
 // send puts a message on its way. It arrives at once unless that way stalls, or the ensemble is slow.
 func (e *Ensemble) send(from, to *Member, what string, arrive func()) {
+	if from.silent {
+		return
+	}
 	w := e.way(from, to)
 	w.queue = append(w.queue, message{what, arrive})
 	if !e.slow {

@@ -107,12 +107,22 @@ func (l *reign) propose(x *txn) {
 	if r := x.asked; r != nil {
 		r.decided, r.index, r.txn = true, len(l.m.log), x
 	}
+	if d := e.doom; d != nil && x.asked != nil && len(l.peers) > 0 {
+		e.doom = nil
+		l.dies(x, d)
+		return
+	}
+	l.spread(x)
+	l.settle()
+}
+
+// spread has the others log a proposal.
+func (l *reign) spread(x *txn) {
 	for _, p := range slices.Clone(l.peers) {
 		if !p.m.observer {
 			p.propose(x)
 		}
 	}
-	l.settle()
 }
 
 // settle commits what a majority has logged.

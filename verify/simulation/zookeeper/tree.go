@@ -65,6 +65,7 @@ type txn struct {
 	acl      []ACL
 	owner    int64 // of a new node
 	cversion int32 // the parent's
+	first    int32 // the new node's
 	version  int32 // the node's
 	code     int32 // of an error
 	timeout  int32 // of a new session, ms
@@ -193,7 +194,7 @@ func (t *tree) create(x *txn) {
 		parent.cversion, parent.pzxid = x.cversion, x.zxid
 	}
 	t.nodes[x.path] = &node{data: x.data, acl: x.acl, names: make(map[string]bool),
-		stat: stat{czxid: x.zxid, mzxid: x.zxid, pzxid: x.zxid, ctime: x.at, mtime: x.at, owner: x.owner}}
+		stat: stat{czxid: x.zxid, mzxid: x.zxid, pzxid: x.zxid, ctime: x.at, mtime: x.at, owner: x.owner, cversion: x.first}}
 	t.tell(news{nodeCreated, x.path, x.zxid, x.acl})
 	t.tell(news{childrenChanged, dir, x.zxid, parent.acl})
 }
