@@ -118,9 +118,9 @@ func sampled(p Profile) int {
 	switch {
 	case *oneIn == 1:
 	case p == ZooKeeper:
-		return 2 * *oneIn
+		return 5 * *oneIn / 2
 	case p == Etcd:
-		return 6 * *oneIn
+		return 7 * *oneIn
 	}
 	return *oneIn
 }
