@@ -72,17 +72,21 @@ func (e *Ensemble) Doom(s Stage) (back func()) {
 	}
 }
 
+// followers returns the members that vote and follow.
+func (l *reign) followers() (all []*Member) {
+	for _, p := range l.peers {
+		if !p.m.observer {
+			all = append(all, p.m)
+		}
+	}
+	return all
+}
+
 // dies is a proposal over which a member dies.
-func (l *reign) dies(x *txn, d *doom) {
+func (l *reign) dies(x *txn, d *doom, others []*Member) {
 	e, slow := l.m.e, l.m.e.slow
 	e.slow = true // nothing arrives by itself
 	defer func() { e.slow = slow }()
-	var others []*Member
-	for _, p := range l.peers {
-		if !p.m.observer {
-			others = append(others, p.m)
-		}
-	}
 	arrive := func(from, to *Member) {
 		for w := e.way(from, to); len(w.queue) > 0 && !w.stalls(); {
 			w.next()

@@ -107,10 +107,12 @@ func (l *reign) propose(x *txn) {
 	if r := x.asked; r != nil {
 		r.decided, r.index, r.txn = true, len(l.m.log), x
 	}
-	if d := e.doom; d != nil && x.asked != nil && len(l.peers) > 0 {
-		e.doom = nil
-		l.dies(x, d)
-		return
+	if d := e.doom; d != nil && x.asked != nil {
+		if others := l.followers(); len(others) > 0 {
+			e.doom = nil
+			l.dies(x, d, others)
+			return
+		}
 	}
 	l.spread(x)
 	l.settle()
