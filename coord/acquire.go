@@ -232,16 +232,8 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	s.stand(1)
 	defer s.stand(-1)
 	a.shared.sends()
-	entry, joined := a.entering()
-	place, ahead, err := s.Join(ctx, entry)
-	joined()
-	if errors.Is(err, driver.ErrSessionEnded) {
-		a.dropSession(s)
-	}
+	place, ahead, err := a.join(ctx, s)
 	if err != nil {
-		if why := a.panicked.Load(); why != nil {
-			err = *why
-		}
 		return nil, err
 	}
 	defer func() {
@@ -255,9 +247,6 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 			a.leaveSoon(s, place)
 		}
 	}()
-	if why := a.panicked.Load(); why != nil {
-		return nil, *why
-	}
 	a.session = s
 	a.shared.stands(s, place)
 	ahead, waited, err := a.awaitTurn(ctx, s, place, ahead)
@@ -364,6 +353,23 @@ func (a *acquire) free(ahead []Node) bool {
 	}()
 	e := a.entry
 	return len(a.rule.WaitFor(Node{Line: e.Line, Kind: e.Kind, Owner: e.Owner, Data: e.Data}, ahead)) == 0
+}
+
+// join takes a place in line. If something of the caller's has panicked meanwhile, that is the error, and the place is given back.
+func (a *acquire) join(ctx context.Context, s *session) (driver.Place, []Node, error) {
+	entry, joined := a.entering()
+	place, ahead, err := s.Join(ctx, entry)
+	joined()
+	if errors.Is(err, driver.ErrSessionEnded) {
+		a.dropSession(s)
+	}
+	if why := a.panicked.Load(); why != nil {
+		if err == nil {
+			a.leaveSoon(s, place)
+		}
+		err = *why
+	}
+	return place, ahead, err
 }
 
 // entering returns what to join with, and what to call once that is over. After that nobody is told that the join waits.
