@@ -9,7 +9,7 @@ var engine = []Bug{
 	one("a turn is given though the deadline has passed",
 		"coord/acquire.go", `case len(wait) == 0 && s.alive():`, `case len(wait) == 0 && (s.alive() || true):`, hunt("etcd")),
 	one("giving up leaves the node behind",
-		"coord/acquire.go", `a.leaveSoon(s, place)`, ``, hunt("register")),
+		"coord/acquire.go", "			}\n			a.leaveSoon(s, place)\n		}\n	}()", "			}\n		}\n	}()", hunt("register")),
 	one("a holder marks even if somebody was ahead of it",
 		"coord/acquire.go", `alone := len(ahead) == 0 && a.rule.Sight.Ignore == nil`, `alone := true`, hunt("zookeeper")),
 	one("nobody watches over a held node",
