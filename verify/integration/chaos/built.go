@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/recipes/barrier"
 	"github.com/turnwise/turnwise/recipes/election"
+	"github.com/turnwise/turnwise/recipes/group"
 	"github.com/turnwise/turnwise/recipes/multi"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/recipes/once"
@@ -19,6 +23,7 @@ const (
 	window     = 20 * time.Millisecond // in which goroutines of a worker step into one place
 	companions = 3                     // goroutines of a worker that take turns in it
 	partitions = 5
+	meet       = 3 // how many go through a barrier together
 )
 
 // builtErrands are for what is built on the four recipes: places that goroutines share, several lines at once, holders that give way.
@@ -118,12 +123,8 @@ func (w *worker) runsSlots(c *coord.Client, random *rand.Rand) {
 
 // ownsShards owns its part of the shards until the worker drains.
 func (w *worker) ownsShards(c *coord.Client) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := w.untilDraining()
 	defer cancel()
-	go func() {
-		<-w.draining
-		cancel()
-	}()
 	for ctx.Err() == nil {
 		err := shards.New(c, "parts", partitions).Run(ctx, func(ctx context.Context, shard int, h *coord.Hold) error {
 			note := w.owns(fmt.Sprint("parts/", shard), 0, h, time.Hour, ctx.Done())
@@ -135,6 +136,99 @@ func (w *worker) ownsShards(c *coord.Client) {
 			w.rests(100 * time.Millisecond)
 		}
 	}
+}
+
+// meets goes through a double barrier with others, again and again.
+func (w *worker) meets(c *coord.Client, random *rand.Rand) {
+	ctx, cancel := w.untilDraining()
+	defer cancel()
+	b := barrier.New(c, "meeting", meet)
+	for w.rests(time.Duration(5+random.IntN(40)) * time.Millisecond) {
+		note := w.noting("meeting", "R")
+		note(Event{What: want})
+		in, err := b.Enter(ctx)
+		if err != nil {
+			note(Event{What: failed, Err: err.Error()})
+			continue
+		}
+		note(Event{What: granted, Round: in.Round()})
+		inside := &claim{valid: func() bool { return in.Context().Err() == nil }}
+		if !w.believe(inside, time.Duration(random.IntN(30))*time.Millisecond, note) {
+			note(Event{What: lost})
+		}
+		note(Event{What: releasing})
+		note(ending(in.Leave(context.Background())))
+	}
+}
+
+// belongs joins a group again and again, and watches it: its numbers grow, and all see the members in the order in which they came.
+func (w *worker) belongs(c *coord.Client, random *rand.Rand) {
+	ctx, cancel := w.untilDraining()
+	defer cancel()
+	crew := group.New(c, "crew")
+	for ctx.Err() == nil {
+		note := w.noting("crew", "R")
+		note(Event{What: want})
+		h, err := crew.Join(ctx, nil)
+		if err != nil {
+			note(Event{What: failed, Err: err.Error()})
+			w.rests(100 * time.Millisecond)
+			continue
+		}
+		note(Event{What: granted, Node: h.Node().ID, Token: int64(h.Token())})
+		member, leave := context.WithTimeout(ctx, time.Duration(random.Int64N(2*int64(w.job.Session))))
+		stop := context.AfterFunc(h.Context(), leave)
+		last := group.View{}
+		for v, err := range crew.Watch(member) {
+			if err != nil {
+				continue
+			}
+			if text := unlike(last, v); text != "" {
+				note(Event{What: odd, Err: text})
+			}
+			last = v
+		}
+		stop()
+		leave()
+		if h.Err() != nil {
+			note(Event{What: lost})
+		}
+		note(Event{What: releasing})
+		note(ending(h.Release()))
+	}
+}
+
+// unlike says what cannot be true of a view of a group that comes after another one.
+func unlike(last, v group.View) string {
+	came := func(a, b coord.Node) int { return cmp.Compare(a.Token, b.Token) }
+	same := func(a, b coord.Node) bool { return a.Token == b.Token }
+	switch {
+	case v.Number < last.Number:
+		return fmt.Sprintf("view %d comes after %d", v.Number, last.Number)
+	case v.Number == last.Number && !slices.EqualFunc(v.Members, last.Members, same): // what was seen before an error may be seen again
+		return fmt.Sprintf("two views have number %d", v.Number)
+	case !slices.IsSortedFunc(v.Members, came):
+		return fmt.Sprintf("view %d has members in another order than that in which they came", v.Number)
+	case len(last.Members) > 0:
+		for _, n := range v.Members { // who is new is behind all that were seen before
+			if !slices.ContainsFunc(last.Members, func(b coord.Node) bool { return same(n, b) }) && n.Token < last.Members[len(last.Members)-1].Token {
+				return fmt.Sprintf("in view %d member %d has come between two that were there", v.Number, n.Token)
+			}
+		}
+	}
+	return ""
+}
+
+func (w *worker) untilDraining() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-w.draining:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // owns uses what a recipe holds for the worker, for that long or until it is unwanted. It returns what notes that it was released.

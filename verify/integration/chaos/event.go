@@ -19,6 +19,7 @@ const (
 	lost       = "lost"       // the hold ended by itself, and its owner knows
 	busy       = "busy"       // a try found others
 	failed     = "failed"     // the acquire returned another error, or ran out of patience
+	odd        = "odd"        // a group looked as none can
 )
 
 // An Event is one line in a worker's log.
@@ -32,6 +33,7 @@ type Event struct {
 	Node   string        `json:"id,omitempty"`
 	Token  int64         `json:"tok,omitempty"`
 	Slot   int64         `json:"s,omitempty"` // of a job
+	Round  uint64        `json:"r,omitempty"` // of a barrier
 	Err    string        `json:"err,omitempty"`
 }
 

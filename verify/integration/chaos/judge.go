@@ -16,7 +16,9 @@ type attempt struct {
 	line, kind string
 	node       string
 	token      int64
-	slot       int64 // of a job; 0: it is none
+	slot       int64  // of a job; 0: it is none
+	round      uint64 // of a barrier; 0: it is none
+	odd        []string
 	wanted     time.Duration
 	granted    time.Duration // 0: never
 	softened   time.Duration // when a writer became a reader; 0: never
@@ -46,7 +48,7 @@ func attempts(events []Event) []*attempt {
 		}
 		switch e.What {
 		case granted:
-			a.granted, a.believed, a.node, a.token, a.slot = e.At, e.At, e.Node, e.Token, e.Slot
+			a.granted, a.believed, a.node, a.token, a.slot, a.round = e.At, e.At, e.Node, e.Token, e.Slot, e.Round
 		case believed:
 			a.believed = max(a.believed, e.At)
 		case downgraded:
@@ -58,6 +60,8 @@ func attempts(events []Event) []*attempt {
 		case released:
 			a.ended = e.At
 			a.outcome = cmp.Or(a.outcome, released)
+		case odd:
+			a.odd = append(a.odd, e.Err)
 		case busy, failed:
 			a.ended, a.outcome = e.At, e.What
 		}
@@ -121,6 +125,8 @@ type verdict struct {
 	refused  map[string]int // writes that it refused, by line
 	beliefs  []belief
 	repeated []flaw // slots of a job
+	mixed    []flaw // rounds of a barrier
+	odd      []flaw // views of a group
 	stuck    []flaw
 	left     []flaw
 	readings []reading
@@ -150,6 +156,8 @@ func judge(e *evidence) *verdict {
 	v.beliefs = slices.DeleteFunc(beliefs(e), func(b belief) bool { return v.isLapsed(b.next.granted) })
 	if !e.forgot {
 		v.repeated = slices.DeleteFunc(repeated(e), func(f flaw) bool { return v.isLapsed(f.at) })
+		v.mixed = slices.DeleteFunc(mixed(e), func(f flaw) bool { return v.isLapsed(f.at) })
+		v.odd = slices.DeleteFunc(oddViews(e), func(f flaw) bool { return v.isLapsed(f.at) })
 	}
 	v.stuck = stuck(e)
 	for _, s := range e.truth.nodes {
@@ -200,7 +208,7 @@ func serverOverlaps(e *evidence) []flaw {
 	}
 	var found []flaw
 	for _, a := range e.attempts {
-		if a.granted == 0 {
+		if a.granted == 0 || a.round > 0 { // a barrier does not tell whose node is whose
 			continue
 		}
 		mine := byNode[a.node]
@@ -344,6 +352,50 @@ func repeated(e *evidence) []flaw {
 				text: fmt.Sprintf("slot %d was run by worker %d at %v and by worker %d at %v", a.slot, first.worker, first.granted, a.worker, a.granted)})
 		}
 		runs[a.slot] = a
+	}
+	return found
+}
+
+// mixed finds rounds of a barrier with too many in them, and those that began before all of an earlier one had left.
+func mixed(e *evidence) []flaw {
+	var found []flaw
+	var met []*attempt
+	for _, a := range e.attempts {
+		if a.round > 0 {
+			met = append(met, a)
+		}
+	}
+	slices.SortFunc(met, func(a, b *attempt) int {
+		return cmp.Or(cmp.Compare(a.round, b.round), cmp.Compare(a.granted, b.granted))
+	})
+	for i, b := range met {
+		if i >= meet && met[i-meet].round == b.round {
+			found = append(found, flaw{line: b.line, at: b.granted, text: fmt.Sprintf("worker %d came into round %d at %v as one too many", b.worker, b.round, b.granted)})
+		}
+		for _, a := range met[:i] {
+			if a.round < b.round && a.believed > b.granted && !e.excused(a) {
+				found = append(found, flaw{line: b.line, at: b.granted, text: fmt.Sprintf("worker %d came into round %d at %v, and worker %d believed to be in round %d until %v",
+					b.worker, b.round, b.granted, a.worker, a.round, a.believed)})
+			}
+		}
+	}
+	return found
+}
+
+// excused reports whether a worker may believe for too long, because it was paused, or because a server that was frozen ended its session
+// too early.
+func (e *evidence) excused(a *attempt) bool {
+	return slices.ContainsFunc(e.pauses, func(p pause) bool { return p.worker == a.worker && p.from < a.believed && p.to > a.granted }) ||
+		a.outcome == lost && slices.ContainsFunc(e.frozen, func(p pause) bool { return p.to+10*time.Second > a.granted && p.from < a.believed })
+}
+
+// oddViews finds views of a group that cannot be.
+func oddViews(e *evidence) []flaw {
+	var found []flaw
+	for _, a := range e.attempts {
+		for _, text := range a.odd {
+			found = append(found, flaw{line: a.line, at: a.granted, text: fmt.Sprintf("worker %d: %s", a.worker, text)})
+		}
 	}
 	return found
 }

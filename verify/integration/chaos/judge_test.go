@@ -8,7 +8,9 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/trace"
+	"github.com/turnwise/turnwise/recipes/group"
 )
 
 const ms = time.Millisecond
@@ -272,6 +274,39 @@ func TestWhatTheAuditOfTheTracesFindsIsAFailureUnlessItIsTheServices(t *testing.
 	require.Empty(t, judge(e).failures(nil), "the service began anew")
 	e.audit.Wrong = []trace.Finding{{What: trace.TwoAtOnce}}
 	require.Len(t, judge(e).failures(nil), 1)
+}
+
+func TestRoundsOfABarrierDoNotMix(t *testing.T) {
+	met := func(worker int, round uint64, granted, believed time.Duration) *attempt {
+		return &attempt{worker: worker, line: "meeting", kind: "R", round: round, granted: granted * ms, believed: believed * ms, ended: believed * ms}
+	}
+	e := &evidence{truth: &truth{}, attempts: []*attempt{met(1, 7, 10, 20), met(2, 7, 11, 15), met(3, 7, 12, 19), met(1, 8, 30, 40), met(4, 8, 21, 40)}}
+	require.Empty(t, judge(e).mixed)
+	e.attempts = append(e.attempts, met(4, 7, 13, 14))
+	require.Len(t, judge(e).mixed, 1, "one too many")
+	e.attempts[5] = met(2, 8, 18, 40)
+	require.Len(t, judge(e).mixed, 2, "two of the round before were still inside")
+	e.pauses = []pause{{3, 14 * ms, 19 * ms}}
+	require.Len(t, judge(e).mixed, 1, "of these one was paused")
+	require.Len(t, judge(e).failures(nil), 1)
+	e.forgot = true
+	require.Empty(t, judge(e).mixed, "the service began anew")
+}
+
+func TestAGroupIsSeenInTheOrderInWhichItCame(t *testing.T) {
+	view := func(number uint64, tokens ...coord.Token) (v group.View) {
+		v.Number = number
+		for _, n := range tokens {
+			v.Members = append(v.Members, coord.Node{Token: n})
+		}
+		return v
+	}
+	require.Empty(t, unlike(view(0), view(1, 4, 7)))
+	require.Empty(t, unlike(view(1, 4, 7), view(3, 7, 9)))
+	require.Empty(t, unlike(view(3, 4, 9), view(3, 4, 9)), "seen again")
+	require.NotEmpty(t, unlike(view(3, 4), view(3, 4, 9)), "it does not grow")
+	require.NotEmpty(t, unlike(view(3, 4), view(4, 9, 4)), "out of order")
+	require.NotEmpty(t, unlike(view(3, 4, 7), view(4, 4, 5, 7)), "somebody came in the middle")
 }
 
 func TestAPeerHasNoTokens(t *testing.T) {

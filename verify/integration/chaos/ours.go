@@ -48,6 +48,8 @@ func (w *worker) runOurs() {
 	}
 	all.Go(func() { w.runsSlots(clients[0], rand.New(rand.NewPCG(w.job.Seed, uint64(len(errands))))) })
 	all.Go(func() { w.ownsShards(clients[1]) })
+	all.Go(func() { w.meets(clients[0], rand.New(rand.NewPCG(w.job.Seed, uint64(len(errands)+1)))) })
+	all.Go(func() { w.belongs(clients[1], rand.New(rand.NewPCG(w.job.Seed, uint64(len(errands)+2)))) })
 	all.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -18,7 +18,7 @@ func (v *verdict) failures(r []recovery) []string {
 	for _, kind := range []struct {
 		name  string
 		flaws []flaw
-	}{{"overlap at the server", v.overlaps}, {"stale write accepted", v.stale}, {"slot run twice", v.repeated}, {"stuck", v.stuck}, {"node left", v.left}} {
+	}{{"overlap at the server", v.overlaps}, {"stale write accepted", v.stale}, {"slot run twice", v.repeated}, {"rounds of a barrier", v.mixed}, {"view of a group", v.odd}, {"stuck", v.stuck}, {"node left", v.left}} {
 		for _, f := range kind.flaws {
 			if !isPeer(f.line) {
 				all = append(all, kind.name+": "+f.String())
