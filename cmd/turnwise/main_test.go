@@ -10,9 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -127,14 +127,22 @@ func scripts(t *testing.T, dir, service, url string) {
 }
 
 // awaitAllOf waits until all have ended that a script has started: what lives on, such as a completion that nobody waits for, would
-// make folders again while they are removed.
+// make folders again while they are removed. What a script that has failed leaves behind may never end by itself.
 func awaitAllOf(folder string) {
-	for range 200 {
+	for tries := range 400 {
+		alive := false
 		environments, _ := filepath.Glob("/proc/[0-9]*/environ")
-		if !slices.ContainsFunc(environments, func(path string) bool {
+		for _, path := range environments {
 			environment, _ := os.ReadFile(path) // none of one that has ended
-			return bytes.Contains(environment, []byte(folder))
-		}) {
+			if !bytes.Contains(environment, []byte(folder)) {
+				continue
+			}
+			alive = true
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && tries >= 200 {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		if !alive {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -178,7 +186,9 @@ func script(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	text := ts.ReadFile("lib.sh") + ts.ReadFile(args[0])
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
-	if err := ts.Exec("timeout", "-k", "5", "900", "sh", args[0]); err != nil {
+	// What a script that fails leaves behind may hold its output open for ever, so nobody waits for the end of that.
+	const apart = `timeout -k 5 900 sh "$0" >script.log 2>&1 </dev/null; code=$?; cat script.log; exit $code`
+	if err := ts.Exec("sh", "-c", apart, args[0]); err != nil {
 		ts.Fatalf("%s: %v", args[0], err)
 	}
 }
