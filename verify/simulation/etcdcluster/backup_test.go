@@ -34,6 +34,7 @@ func TestABackupIsPutBack(t *testing.T) {
 			broken := false
 			cluster.Watch(0, false, func(*pb.WatchResponse) {}, func(error) { broken = true })
 			cluster.Restore(c.backup)
+			synctest.Wait()
 			if rev := cluster.rev(cluster.members[1]); rev != c.rev || !broken || len(cluster.Keys("b")) != 0 {
 				t.Errorf("%+v: it is at revision %d, streams are broken: %v", c.backup, rev, broken)
 			}
@@ -51,6 +52,7 @@ func TestABackupIsPutBack(t *testing.T) {
 				put("x")
 			}
 			time.Sleep(time.Second)
+			synctest.Wait()
 			if compacted == c.watched || said == 0 == c.watched {
 				t.Errorf("%+v: a watch that was at revision 3 is told that something is missing: %v; %d events", c.backup, compacted, said)
 			}

@@ -72,16 +72,19 @@ func TestLastWordsAreLost(t *testing.T) {
 		cfg.Slow = true
 		inBubble(t, cfg, func(t *testing.T, e *Ensemble) {
 			leader := e.Leader()
-			speaks := make(chan *talk)
-			go func() {
-				k, _ := speak(t, e, 2, "a", 20000, 0, nil, 0)
-				speaks <- k
-			}()
-			synctest.Wait()
-			e.Settle()
-			k := <-speaks
-			k.asksLater(opCreate, create("/a", nil, openACL, 0))
-			k.asksLater(opCreate, create("/b", nil, openACL, 0))
+			var talks []*talk
+			for _, name := range []string{"a", "b"} {
+				speaks := make(chan *talk)
+				go func() {
+					k, _ := speak(t, e, 2, name, 20000, 0, nil, 0)
+					speaks <- k
+				}()
+				synctest.Wait()
+				e.Settle()
+				talks = append(talks, <-speaks)
+			}
+			talks[0].asksLater(opCreate, create("/a", nil, openACL, 0))
+			talks[1].asksLater(opCreate, create("/b", nil, openACL, 0))
 			var words []string
 			for _, m := range e.way(leader, e.members[0]).queue {
 				words = append(words, m.what)
