@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -235,21 +234,17 @@ func TestAnObserverOfOnesOwnIsToldBesideIt(t *testing.T) {
 }
 
 func Example() {
-	dir, _ := os.MkdirTemp("", "")
-	defer os.RemoveAll(dir)
-	file, _ := os.OpenFile(filepath.Join(dir, "trace.jsonl"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
-	defer file.Close()
+	var file bytes.Buffer // in a program, a file that is opened with os.O_APPEND
 
 	service := mem.New() // or zk.Connect, etcd.Connect, with WithClient
 	defer service.Close()
-	client := service.Client(coord.WithObserver(trace.To(file, "prod")))
+	client := service.Client(coord.WithObserver(trace.To(&file, "prod")))
 	h, _ := mutex.New(client, "orders").Lock(context.Background())
 	h.Release()
 	client.Close()
 
-	file.Seek(0, 0)
 	audit := trace.NewAudit(trace.DefaultSkew)
-	audit.Read(file.Name(), file)
+	audit.Read("trace.jsonl", &file)
 	fmt.Println(audit.Verdict())
 	// Output: 1 turn in 1 line of 1 process: nothing wrong
 }
