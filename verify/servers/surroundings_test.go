@@ -31,7 +31,7 @@ var hostile = map[string]string{
 	"KUBECONFIG": "/nowhere", "KUBERNETES_SERVICE_HOST": "nowhere.invalid", "KUBERNETES_SERVICE_PORT": "1", "NATS_URL": "nats://nowhere.invalid:1",
 	"TURNWISE_BACKEND": "etcd://nowhere.invalid:1/", "TURNWISE_TOKEN": "1", "TURNWISE_TOKEN_x": "1", "TURNWISE_NAME": "other",
 	"TURNWISE_PROFILE": "other", "TURNWISE_REQUIRE": "failover", "TURNWISE_MODE": "read", "TURNWISE_HOLDS": "line=a&service=b&token=1",
-	"TURNWISE_HOLDER": "1", "TURNWISE_HOLDER_FOR": "1", "TURNWISE_SLOT": "2026-11-27T03:00:00Z",
+	"TURNWISE_HOLDER": "1", "TURNWISE_HOLDER_FOR": "1", "TURNWISE_SLOT": "2026-11-27T03:00:00Z", "TURNWISE_SHARD": "1", "TURNWISE_SHARDS": "2",
 	"XDG_CONFIG_HOME": "/nowhere", "XDG_STATE_HOME": "/nowhere", "GIT_DIR": "/nowhere", "CDPATH": "/", "BASH_ENV": "/nowhere",
 	"LANG": "tr_TR.UTF-8", "LC_ALL": "tr_TR.UTF-8", "TZ": "Pacific/Chatham", "GOFLAGS": "-mod=mod -count=2 -race -trimpath",
 }
