@@ -56,7 +56,7 @@ func forTests(name string) bool {
 
 // forTheTool reports whether TURNWISE_ and this is a variable that turnwise itself reads, or sets for others.
 func forTheTool(name string) bool {
-	return slices.Contains([]string{"BACKEND", "PROFILE", "REQUIRE", "NAME", "MODE", "TOKEN", "HOLDS", "HOLDER", "HOLDER_FOR", "SLOT"}, name) ||
+	return slices.Contains([]string{"BACKEND", "PROFILE", "REQUIRE", "NAME", "MODE", "TOKEN", "HOLDS", "HOLDER", "HOLDER_FOR", "SLOT", "SHARD", "SHARDS"}, name) ||
 		strings.HasPrefix(name, "TOKEN_")
 }
 
