@@ -92,7 +92,8 @@ func (l *RWLock) TryRLock(ctx context.Context) (*coord.Hold, error) {
 // Downgrade turns a write hold into a read hold, in place: it is the same hold with the same token, nobody writes in
 // between, and readers that wait right behind it are let in. Write holds nested in it end with coord.ErrLost.
 //
-// It is a read hold from the moment that the service is asked. If no answer comes, Downgrade returns
+// Before it, wait for the answers to all writes: one that arrives later is taken beside the readers, under a guard as well, since the
+// hold goes on. It is a read hold from the moment that the service is asked. If no answer comes, Downgrade returns
 // coord.ErrUnsettled, and the hold stays a read hold, since a reader may be in. The waiters may not know yet: call
 // Downgrade again to make sure, or release. After any other error the hold is as it was, unless it is lost.
 func (l *RWLock) Downgrade(ctx context.Context, h *coord.Hold) error {

@@ -330,8 +330,9 @@ func (w *world) guarded(link, line string, h *coord.Hold) (send func()) {
 	if taken == nil {
 		return nil
 	}
-	kind, token := h.Node().Kind, h.Token()
+	token := h.Token()
 	arrive := func() {
+		kind := h.Node().Kind // a writer that has become a reader has to await its answers first: see rwlock.Downgrade
 		if !taken() {
 			return
 		}
