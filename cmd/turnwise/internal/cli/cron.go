@@ -152,11 +152,7 @@ func (d *scheduled) slots(ctx context.Context, w *waiter, fatal chan<- error) er
 	j := once.New(w.client, d.name, d.policy, once.WithReport(d.tell))
 	err := j.Run(ctx, d.schedule, d.missed, func(_ context.Context, slot time.Time, h *coord.Hold) error {
 		w.extra = []string{"TURNWISE_SLOT=" + slot.UTC().Format(time.RFC3339)}
-		err := work(w, &d.program, lent{Hold: h}, nil)
-		if overlaps(err) { // nobody may enter beside it: the line stays taken until the session ends by itself
-			fatal <- err
-			select {}
-		}
+		err := d.workLent(w, lent{Hold: h}, fatal)
 		// As in job.terms.
 		if controlling() < 0 || codeOf(err) != codeSignal+int(syscall.SIGHUP) {
 			w.signals.forgive(syscall.SIGHUP)

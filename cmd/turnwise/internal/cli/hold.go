@@ -335,12 +335,17 @@ func announce(question string, variables []string) error {
 	if _, err := os.Stdout.WriteString(b.String()); err != nil {
 		return err
 	}
+	return toNowhere(os.Stderr, os.Stdout) // stdout last: its end tells the caller
+}
+
+// toNowhere has nothing come from files, and what is written to them go nowhere.
+func toNowhere(files ...*os.File) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer null.Close()
-	for _, f := range []*os.File{os.Stderr, os.Stdout} { // stdout last: its end tells the caller
+	for _, f := range files {
 		if err := replace(f, null); err != nil {
 			return err
 		}

@@ -208,6 +208,17 @@ func (j *job) term(w *waiter) error {
 	return work(w, &j.program, hold, func() error { return j.once.ended(w, hold) })
 }
 
+// workLent runs the command under a hold that somebody else releases as soon as it returns. It does not return if somebody may enter beside
+// the command then: fatal is told, and the line stays taken until the session ends by itself.
+func (j *job) workLent(w *waiter, hold lent, fatal chan<- error) error {
+	err := work(w, &j.program, hold, nil)
+	if overlaps(err) {
+		fatal <- err
+		select {}
+	}
+	return err
+}
+
 func checkRestart(restart string) error {
 	switch restart {
 	case "never", "on-failure", "always":

@@ -66,7 +66,7 @@ const mostShards = 10_000
 // run is a member until a signal ends it, a command fails, or what no retry can mend.
 func (d *sharded) run() error {
 	d.mode = "exclusive"
-	if err := withoutInput(); err != nil {
+	if err := toNowhere(os.Stdin); err != nil { // of several commands, none can have the input for itself
 		return &failure{codeUnusable, err}
 	}
 	return d.atService(func(w *waiter) error {
@@ -92,16 +92,6 @@ func (d *sharded) run() error {
 	})
 }
 
-// withoutInput makes this process and its commands read nothing: of several, none can have it for itself.
-func withoutInput() error {
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
-	return replace(os.Stdin, null)
-}
-
 // at is the waiter for the command of one shard.
 func (w *waiter) at(name string, shard int, count int64) *waiter {
 	mine, r := *w, *w.request
@@ -117,11 +107,7 @@ func (d *sharded) own(ctx context.Context, w *waiter, h *coord.Hold, fatal chan<
 	var retries driverkit.Retries
 	for {
 		began := time.Now()
-		err := work(w, &d.program, lent{h, ctx.Done()}, nil)
-		if overlaps(err) { // nobody may enter beside it: the line stays taken until the session ends by itself
-			fatal <- err
-			select {}
-		}
+		err := d.workLent(w, lent{h, ctx.Done()}, fatal)
 		var own *ended
 		again := d.again(err) || codeOf(err) == codeStopped && !errors.As(err, &own) // the hold may last after all
 		switch {
