@@ -320,23 +320,28 @@ func explain(e *evidence, nodes map[string]*standing, b belief) belief {
 	if ahead != nil && behind != nil && ahead.ahead(behind) && ahead.gone > 0 {
 		late, from, last = b.next, min(e.truth.notBefore(ahead.gone), b.next.granted), max(b.next.believed, b.next.granted)
 	}
-	for _, p := range e.pauses {
-		if p.worker == late.worker && p.from < last && p.to > from {
-			b.cause = paused
-			return b
-		}
+	if e.wasPaused(late.worker, from, last) {
+		b.cause = paused
+		return b
 	}
 	// The service took away the node of a worker that still believed. It may do so by mistake if a server was frozen while the
 	// hold lasted: its clock went on, and it does not count the renewals that it did not hear.
 	if s := nodes[late.node]; s != nil && s.gone > 0 {
-		for _, p := range e.frozen {
-			if p.to+10*time.Second > b.next.granted && p.from < last && late.outcome == lost {
-				b.cause = revoked
-				return b
-			}
+		if late.outcome == lost && e.wasFrozen(b.next.granted, last) {
+			b.cause = revoked
 		}
 	}
 	return b
+}
+
+// wasPaused reports whether a worker was stopped at some time between two.
+func (e *evidence) wasPaused(worker int, from, to time.Duration) bool {
+	return slices.ContainsFunc(e.pauses, func(p pause) bool { return p.worker == worker && p.from < to && p.to > from })
+}
+
+// wasFrozen reports whether a server was stopped at some time between two, or shortly before: what it does wrong then comes late.
+func (e *evidence) wasFrozen(from, to time.Duration) bool {
+	return slices.ContainsFunc(e.frozen, func(p pause) bool { return p.to+10*time.Second > from && p.from < to })
 }
 
 // repeated finds slots that were run a second time.
@@ -385,8 +390,7 @@ func mixed(e *evidence) []flaw {
 // excused reports whether a worker may believe for too long, because it was paused, or because a server that was frozen ended its session
 // too early.
 func (e *evidence) excused(a *attempt) bool {
-	return slices.ContainsFunc(e.pauses, func(p pause) bool { return p.worker == a.worker && p.from < a.believed && p.to > a.granted }) ||
-		a.outcome == lost && slices.ContainsFunc(e.frozen, func(p pause) bool { return p.to+10*time.Second > a.granted && p.from < a.believed })
+	return e.wasPaused(a.worker, a.granted, a.believed) || a.outcome == lost && e.wasFrozen(a.granted, a.believed)
 }
 
 // oddViews finds views of a group that cannot be.
