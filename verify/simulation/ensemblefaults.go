@@ -189,10 +189,15 @@ func (w *world) hold(from, to *zookeeper.Member, d, then time.Duration, parts bo
 func (w *world) raze(p string) {
 	w.takeAway(func() { w.ensemble().take(func() { w.ensemble().zk.RemoveAll(p) }) })
 	if p == zkRoot {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.restored = true
+		w.memosGo()
 	}
+}
+
+// memosGo notes that what lines remembered has gone, as after a backup.
+func (w *world) memosGo() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.restored = true
 }
 
 func turnRound(parts bool) func(*script, parcel) {
