@@ -163,6 +163,33 @@ func TestTheCommandAloneCounts(t *testing.T) {
 	KillAll("")
 }
 
+// What a keeper that has died leaves behind is killed; one that lives, and all that is in its care, is spared.
+func TestWhatDeadKeepersLeaveIsKilled(t *testing.T) {
+	t.Chdir(t.TempDir())
+	Adopt()
+	keeper := func(line string) (*exec.Cmd, func()) {
+		cmd := exec.Command("/bin/sh", "-c", line)
+		_, forget, err := Keep(func() (*os.Process, error) { err := cmd.Start(); return cmd.Process, err })
+		require.NoError(t, err)
+		return cmd, forget
+	}
+	dead, forgetDead := keeper(heir + `while test ! -e alive; do sleep 0.01; done`)
+	living, forgetLiving := keeper(`(while :; do echo x >>spared; sleep 0.01; done) & wait`)
+	require.NoError(t, dead.Wait())
+	forgetDead()
+	KillAll("")
+	size := func(file string) int64 { st, err := os.Stat(file); require.NoError(t, err); return st.Size() }
+	left, spared := size("alive"), size("spared")
+	require.Eventually(t, func() bool { return size("spared") > spared+4 }, time.Minute, 10*time.Millisecond, "it was not spared")
+	assert.Equal(t, left, size("alive"), "somebody is left")
+
+	require.NoError(t, living.Process.Kill())
+	_ = living.Wait()
+	forgetLiving()
+	KillAll("")
+	assert.Empty(t, descendants(os.Getpid(), nil))
+}
+
 // A limit that passes ends the command, stopped or not; one that is moved further off does not.
 func TestTheLimit(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -116,6 +116,12 @@ q ends  arrows scroll
 	assert.Contains(t, v.on(t, 80, 9).String(), "\na\nnobody\n")
 }
 
+func TestTheWidestColumnGivesWay(t *testing.T) {
+	s := &sheet{t, 30, 1, make(map[[2]int]rune), make(map[int]style)}
+	table(s, 0, 30, []row{{cells: []string{"short", strings.Repeat("x", 40), "last"}}})
+	assert.Equal(t, "short  "+strings.Repeat("x", 17)+"  last", strings.TrimRight(s.String(), " \n"))
+}
+
 func TestWhatIsNotSoNowIsNotShownAsIfItWere(t *testing.T) {
 	stale := line("a", 0)
 	stale.State, stale.AsOf = lines.Stale, ago(12*time.Second)
