@@ -48,7 +48,7 @@ func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, e
 			continue
 		}
 		if stop == nil && !time.Now().Before(watch) {
-			stop = s.d.watchOver(p.clerk, wait)
+			stop = s.d.watchOver(p.clerk, wait, &poll.far)
 			continue
 		}
 		p.doubt()

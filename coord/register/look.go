@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -21,7 +22,8 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 	p.seen = max(p.seen, l.seq)
 	p.mu.Unlock()
 	here := make(map[string]bool, len(wait))
-	poll.further, poll.far = -1, true
+	poll.further = -1
+	far := true
 	for n := range l.nodes() {
 		if n.token >= me.token {
 			break
@@ -30,10 +32,11 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 		for _, w := range wait {
 			if uint64(w.Token) == n.token {
 				here[w.ID] = l.id(n).String() == w.ID
-				poll.far = poll.far && poll.further > 0
+				far = far && poll.further > 0
 			}
 		}
 	}
+	poll.far.Store(far)
 	for _, w := range wait {
 		changed = changed || !here[w.ID]
 	}
@@ -163,8 +166,8 @@ look:
 type polling struct {
 	mute    bool
 	least   time.Duration
-	further int  // how many are ahead
-	far     bool // none of those waited for is the first in line
+	further int         // how many are ahead
+	far     atomic.Bool // none of those waited for is the first in line
 	since   time.Time
 }
 
@@ -189,7 +192,7 @@ func (p *polling) next() time.Duration {
 
 // told is how long whoever is told waits before the next look. Only who waits for the first in line is in a hurry.
 func (p *polling) told() time.Duration {
-	if p.far {
+	if p.far.Load() {
 		return 4 * p.least
 	}
 	return p.least

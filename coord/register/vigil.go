@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -16,7 +17,8 @@ import (
 
 // vigil watches over a session of another process that somebody here waits for, or whose line he watches, and ends it when it is dead.
 type vigil struct {
-	clerks map[*clerk]int // where somebody waits for it
+	clerks map[*clerk]int            // where somebody waits for it
+	far    map[*atomic.Bool]struct{} // which of them know that it is not the first in line
 	stop   context.CancelFunc
 }
 
@@ -28,8 +30,8 @@ func (d *Driver) patience() time.Duration {
 	return d.cfg.ttl / 16
 }
 
-// watchOver watches over the sessions of nodes in a line.
-func (d *Driver) watchOver(c *clerk, nodes []driver.Node) (stop func()) {
+// watchOver watches over the sessions of nodes in a line, and closely unless they are far from its head.
+func (d *Driver) watchOver(c *clerk, nodes []driver.Node, far *atomic.Bool) (stop func()) {
 	var ids []sessionID
 	for _, n := range nodes {
 		if id, ok := parseNodeID(n.ID); ok && d.session(id.session) == nil {
@@ -41,19 +43,21 @@ func (d *Driver) watchOver(c *clerk, nodes []driver.Node) (stop func()) {
 	for _, id := range ids {
 		v := d.vigils[id]
 		if v == nil {
-			v = &vigil{clerks: make(map[*clerk]int)}
+			v = &vigil{clerks: make(map[*clerk]int), far: make(map[*atomic.Bool]struct{})}
 			var ctx context.Context
 			ctx, v.stop = context.WithCancel(d.life.Context())
 			d.vigils[id] = v
 			d.life.Go(func() { d.keepVigil(ctx, id, v) })
 		}
 		v.clerks[c]++
+		v.far[far] = struct{}{}
 	}
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, id := range ids {
 			v := d.vigils[id]
+			delete(v.far, far)
 			if v.clerks[c]--; v.clerks[c] == 0 {
 				delete(v.clerks, c)
 			}
@@ -73,7 +77,9 @@ const lookedAfter = 8
 // for a while after stop, for who will watch again: a session must be seen to stand still for longer than a line may.
 func (d *Driver) lookAfter(ctx context.Context, name string, nodes []driver.Node) (stop func()) {
 	c, leave := d.clerk(name)
-	end := d.watchOver(c, d.some(nodes))
+	var far atomic.Bool
+	far.Store(true) // nobody waits
+	end := d.watchOver(c, d.some(nodes), &far)
 	return func() {
 		if ctx.Err() != nil {
 			end()
@@ -114,7 +120,7 @@ func (d *Driver) some(nodes []driver.Node) []driver.Node {
 // keepVigil waits for a session to end, and then removes its nodes where somebody waits for them, as long as somebody does.
 func (d *Driver) keepVigil(ctx context.Context, id sessionID, v *vigil) {
 	for tries := 0; ; tries++ {
-		err := d.awaitEnd(ctx, id)
+		err := d.awaitEnd(ctx, id, v)
 		if ctx.Err() != nil {
 			return
 		}
@@ -137,7 +143,7 @@ func (d *Driver) keepVigil(ctx context.Context, id sessionID, v *vigil) {
 }
 
 // awaitEnd waits until a session is over. If the session is dead, awaitEnd ends it.
-func (d *Driver) awaitEnd(ctx context.Context, id sessionID) error {
+func (d *Driver) awaitEnd(ctx context.Context, id sessionID, v *vigil) error {
 	if d.presence != nil {
 		if err := d.presence.Unkept(ctx, id.key()); err != nil {
 			return err
@@ -167,17 +173,50 @@ func (d *Driver) awaitEnd(ctx context.Context, id sessionID) error {
 			}
 			continue
 		}
-		if err := driverkit.Sleep(ctx, again); err != nil {
+		if err := d.untilNextLook(ctx, again, &s, v); err != nil {
 			return err
 		}
 	}
 }
 
+// untilNextLook waits until a look can tell whether a session is dead. If only looks tell when it was last renewed, whoever may be next
+// looks each quarter of its TTL: a renewal that is seen late puts off its end by as much.
+func (d *Driver) untilNextLook(ctx context.Context, again time.Duration, s *sighting, v *vigil) error {
+	step := again
+	if s.untold() {
+		step = min(s.ttl/4, again)
+	}
+	for end := time.Now().Add(again); ; step = min(step, time.Until(end)) {
+		if err := driverkit.Sleep(ctx, step); err != nil {
+			return err
+		}
+		if d.isNear(v) || !time.Now().Before(end) {
+			return nil
+		}
+	}
+}
+
+// isNear reports whether somebody waits for a session who may be next.
+func (d *Driver) isNear(v *vigil) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for far := range v.far {
+		if !far.Load() {
+			return true
+		}
+	}
+	return false
+}
+
 // sighting is how long a session has been seen to stand still.
 type sighting struct {
 	version Version
+	ttl     time.Duration
 	still   deadlines.Standstill
 }
+
+// untold reports whether the store has not told when the session was renewed.
+func (s *sighting) untold() bool { return s.version != (Version{}) && s.still.Since >= s.still.First }
 
 // see takes in what a read has shown. The session is dead if it was not renewed for a TTL, and if we ourselves have seen it
 // stand still for longer than a living one does. again is how long to wait until the next look can tell.
@@ -187,7 +226,7 @@ func (s *sighting) see(c *clock, it Item, sent, answered time.Time) (dead bool, 
 		return false, time.Minute // another layout: not ours to end
 	}
 	if s.version != it.Version {
-		s.version = it.Version
+		s.version, s.ttl = it.Version, h.ttl
 		s.still = deadlines.Standstill{First: c.own(answered), Since: c.renewed(it, sent, answered, h.ttl)}
 	}
 	left := s.still.Left(c.own(sent), h.ttl)

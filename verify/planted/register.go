@@ -6,6 +6,8 @@ var register = []Bug{
 		"coord/register/line.go", `	if r.byte() != lineFormat {
 `, `	if r.byte() < lineFormat {
 `, testsRegister("TestWhatAnotherVersionHasWrittenIsRefused")),
+	one("register: without a clock, who is next looks once a TTL",
+		"coord/register/vigil.go", `step = min(s.ttl/4, again)`, `step = again`, testsRegister("TestADeathIsNoticedInTimeWithoutAClock")),
 	one("driver: a card of a newer version is somebody's data",
 		"coord/driver/node.go", `	if isNewerCard(b) {
 `, `	if false && isNewerCard(b) {
