@@ -1,6 +1,6 @@
 # What can be done with this repository. `make help` lists it.
 
-MODULES = . backend cmd/turnwise coord/etcd coord/mysql coord/nats coord/postgres coord/redis examples observe/otel observe/prom verify/bench verify/browser verify/integration verify/simulation
+MODULES = . backend cmd/turnwise coord/etcd coord/mysql coord/nats coord/postgres coord/redis examples observe/otel observe/prom peers/clientgo verify/bench verify/browser verify/integration verify/simulation
 GO_TEST = go test -race -p 1
 
 # What was built and vetted in one clone is not built and vetted again in the next. What is tested does not depend on the
@@ -54,9 +54,12 @@ lint-tidy:
 	@set -e; for m in $(filter-out $(REDSYNC),$(MODULES)) tools tools/release; do (cd $$m && go mod tidy -diff); done
 	@for m in $(REDSYNC); do (cd $$m && ! go mod tidy -e -diff 2>/dev/null | grep '^-[^-]') || exit 1; done
 
+# Modules that need minutes to compile what they bring along, once more for each system and each Go, and have no file for any of them.
+HEAVY = peers/clientgo
+
 .PHONY: lint-os
 lint-os: # that it compiles for systems we have no machine for; only some modules have files of their own for each
-	@set -e; for m in $(MODULES); do (cd $$m && GOOS=windows CGO_ENABLED=0 go vet ./...); done
+	@set -e; for m in $(filter-out $(HEAVY),$(MODULES)); do (cd $$m && GOOS=windows CGO_ENABLED=0 go vet ./...); done
 	@set -e; for m in . cmd/turnwise; do (cd $$m && GOOS=darwin CGO_ENABLED=0 go vet ./...); done
 
 .PHONY: lint-vulns
@@ -74,7 +77,7 @@ lint-workflows: # what .github/workflows says
 .PHONY: test-modules
 test-modules: # the tests of every module, with the race detector, but not the benchmarks; what takes longest begins first
 	scripts/test.sh ./coord/etcd ./coord/zk ./coord/drivertest ./coord/redis ./coord/redis/quorum ./coord/register/... ./verify/integration/... ./coord/postgres \
-		./coord/etcd/... ./coord/mysql/... ./coord/nats/... ./coord/postgres/... ./coord/redis/... ./backend/... ./cmd/turnwise/... ./examples/... ./observe/otel/... ./observe/prom/... ./verify/browser/... ./verify/simulation/... ./...
+		./coord/etcd/... ./coord/mysql/... ./coord/nats/... ./coord/postgres/... ./coord/redis/... ./backend/... ./cmd/turnwise/... ./examples/... ./observe/otel/... ./observe/prom/... ./peers/clientgo/... ./verify/browser/... ./verify/simulation/... ./...
 
 .PHONY: test-model
 test-model: ## Walk every interleaving of the rules, try every fault at every step (not with the race detector: ten times as long)
@@ -122,7 +125,7 @@ LOCAL_IMAGES = TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=12
 .PHONY: test-kube
 test-kube: ## Build Kubernetes' API server (ten minutes, once), and run the tests on it
 	@bash scripts/deps.sh --kube
-	TURNWISE_KUBE=1 scripts/test.sh ./coord/kube/...
+	TURNWISE_KUBE=1 scripts/test.sh ./coord/kube/... ./peers/clientgo/...
 	TURNWISE_KUBE=1 scripts/test.sh -run 'Kube|TestEachServiceByItsURL/kube' ./backend ./cmd/turnwise ./examples ./verify/servers
 
 .PHONY: test-newer
@@ -164,7 +167,7 @@ test-shells: ## Run what needs no server as other users may: with other variable
 
 .PHONY: test-oldest-go
 test-oldest-go: ## Vet every module with the oldest Go that its go.mod allows, and run what needs no server
-	@QUICK="$(QUICK)" bash scripts/oldest-go.sh $(MODULES)
+	@QUICK="$(QUICK)" bash scripts/oldest-go.sh $(filter-out $(HEAVY),$(MODULES))
 
 .PHONY: soak
 soak: sim test-planted test-long fuzz leaks mutants chaos killed ## All that takes long: a night's work

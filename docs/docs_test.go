@@ -75,7 +75,7 @@ func TestEveryRightHasItsTest(t *testing.T) {
 // Each line of the table in migrating.md names the tests that show it, or says that there is none. So the rest of the page does.
 func TestWhatMigratingTriedIsTried(t *testing.T) {
 	page := read(t, "migrating.md")
-	tests := testsIn(t, "../verify/integration/migrating", "../coord/etcd", "../coord/zk")
+	tests := testsIn(t, "../verify/integration/migrating", "../coord/etcd", "../coord/zk", "../peers/clientgo")
 	lines := 0
 	for line := range strings.Lines(page) {
 		if !strings.HasPrefix(line, "| ") || strings.Count(line, "|") != 4 || !strings.Contains(line, " | yes, ") && !strings.Contains(line, " | no: ") {

@@ -31,7 +31,7 @@ type Tests struct {
 // All returns all bugs.
 func All() []Bug {
 	var all []Bug
-	for _, table := range [][]Bug{engine, recipes, zk, etcd, register, stores, forgets, kube, nats, tool} {
+	for _, table := range [][]Bug{engine, recipes, zk, etcd, register, stores, forgets, kube, nats, peers, tool} {
 		all = append(all, table...)
 	}
 	return all

@@ -1,0 +1,68 @@
+package clientgo
+
+import (
+	"context"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// Beside returns a lock that leads only while both do, ours and one of client-go's, such as a Lease. It is for changing over while old
+// programs, which know the Lease alone, and new ones run at once:
+//
+//  1. all lead by the Lease;
+//  2. roll out programs that lead by Beside(lock, lease): they exclude each other, and the old ones;
+//  3. when none of the old ones is left, roll out programs that lead by the lock alone: they exclude those of 2.
+//
+// Do not roll out 3 while any of 1 is left. Going back is the same, from 3 to 1.
+func Beside(l *Lock, lease resourcelock.Interface) resourcelock.Interface { return &both{l, lease} }
+
+type both struct {
+	*Lock
+	lease resourcelock.Interface
+}
+
+// Get says who leads by our election, unless that is this one; then, who leads by the lease.
+func (b *both) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	r, raw, err := b.Lock.Get(ctx)
+	if err != nil || !b.ours() {
+		return r, raw, err
+	}
+	return b.lease.Get(ctx)
+}
+
+// Create makes the lease.
+func (b *both) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return b.while(ctx, r, b.lease.Create)
+}
+
+// Update updates both, and gives up the lease first.
+func (b *both) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	if r.HolderIdentity == "" {
+		err := b.lease.Update(ctx, r)
+		_ = b.Lock.Update(ctx, r)
+		return err
+	}
+	return b.while(ctx, r, b.lease.Update)
+}
+
+// while changes the lease while our term lasts, and for long enough after that.
+func (b *both) while(ctx context.Context, r resourcelock.LeaderElectionRecord, change func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	if err := b.Lock.Update(ctx, r); err != nil {
+		return err
+	}
+	if err := change(ctx, r); err != nil {
+		return err
+	}
+	return b.Lock.Update(ctx, r)
+}
+
+func (b *both) RecordEvent(text string) { b.lease.RecordEvent(text) }
+
+func (b *both) Describe() string { return b.lease.Describe() + " and " + b.Lock.Describe() }
+
+// ours reports whether our term lasts.
+func (b *both) ours() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.leads()
+}

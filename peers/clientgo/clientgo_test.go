@@ -1,0 +1,349 @@
+package clientgo_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/peers/clientgo"
+	"github.com/turnwise/turnwise/recipes/election"
+)
+
+// The usual ones, as controller-runtime has them.
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+	ttl           = 30 * time.Second
+)
+
+// play has electors of client-go in simulated time, on a service in memory.
+type play struct {
+	*testing.T
+	service *mem.Service
+
+	mu   sync.Mutex
+	lead map[string]bool
+	told []string // who began to lead, in order
+}
+
+func plays(t *testing.T, scenario func(p *play), opts ...mem.Option) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mem.New(append([]mem.Option{mem.WithTTL(ttl)}, opts...)...)
+		defer s.Close()
+		scenario(&play{T: t, service: s, lead: make(map[string]bool)})
+		time.Sleep(2 * leaseDuration) // by then nobody stands for whom nobody asks
+	})
+}
+
+// client is that of one process.
+func (p *play) client() *coord.Client {
+	c := p.service.Client()
+	p.Cleanup(func() { c.Close() })
+	return c
+}
+
+func (p *play) lock(c *coord.Client, name string) *clientgo.Lock {
+	return clientgo.New(election.New(c, "reports"), name)
+}
+
+// runs runs client-go's own elector until stop is called. It gives up its lead then, if it is to.
+func (p *play) runs(name string, lock resourcelock.Interface, givesUp bool) (stop func()) {
+	ctx, cancel := context.WithCancel(p.Context())
+	over := make(chan struct{})
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: givesUp,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) { p.leads(name, true); <-ctx.Done(); p.leads(name, false) },
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	go func() { // as processes do that are started again
+		defer close(over)
+		for ctx.Err() == nil {
+			elector.Run(ctx)
+			synctest.Wait()
+		}
+	}()
+	return sync.OnceFunc(func() { cancel(); <-over; synctest.Wait() })
+}
+
+func (p *play) leads(name string, now bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lead[name] = now; !now {
+		delete(p.lead, name)
+		return
+	}
+	p.told = append(p.told, name)
+	if len(p.lead) > 1 {
+		p.Errorf("two lead: %v", p.lead)
+	}
+}
+
+// leader waits until one leads, and says who it is.
+func (p *play) leader(within time.Duration) string {
+	p.Helper()
+	for end := time.Now().Add(within); ; time.Sleep(100 * time.Millisecond) {
+		synctest.Wait()
+		p.mu.Lock()
+		for name := range p.lead {
+			p.mu.Unlock()
+			return name
+		}
+		p.mu.Unlock()
+		if time.Now().After(end) {
+			p.Fatalf("nobody leads within %v", within)
+		}
+	}
+}
+
+func (p *play) isLed(by string, within time.Duration) {
+	p.Helper()
+	if is := p.leader(within); is != by {
+		p.Fatalf("%s leads, want %s", is, by)
+	}
+}
+
+const soon = 3 * retryPeriod // client-go asks every two or three seconds
+
+func TestElectorsFollowInTheOrderInWhichTheyCame(t *testing.T) {
+	plays(t, func(p *play) {
+		var stops []func()
+		for i := range 4 {
+			name := fmt.Sprint("process ", i)
+			stops = append(stops, p.runs(name, p.lock(p.client(), name), true))
+			time.Sleep(5 * time.Second)
+		}
+		for i, stop := range stops {
+			p.isLed(fmt.Sprint("process ", i), soon)
+			time.Sleep(time.Minute) // it goes on leading
+			p.isLed(fmt.Sprint("process ", i), 0)
+			stop()
+		}
+		if len(p.told) != 4 {
+			t.Errorf("led in turn: %v", p.told)
+		}
+	})
+}
+
+func TestWhoIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
+	for name, cut := range map[string]func(s *mem.Service, c *coord.Client){
+		"out of reach":         func(s *mem.Service, c *coord.Client) { s.Partition(c) },
+		"for a moment":         func(s *mem.Service, c *coord.Client) { time.AfterFunc(ttl, s.Partition(c)) },
+		"for a shorter moment": func(s *mem.Service, c *coord.Client) { time.AfterFunc(ttl/2, s.Partition(c)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			plays(t, func(p *play) {
+				first, second := p.client(), p.client()
+				defer p.runs("first", p.lock(first, "first"), false)()
+				p.isLed("first", soon)
+				stop := p.runs("second", p.lock(second, "second"), true)
+				time.Sleep(10 * time.Second)
+				cut(p.service, first)
+				time.Sleep(3 * ttl)
+				if name != "for a shorter moment" {
+					p.isLed("second", ttl)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+// An elector that has not asked for long gets no second term in the place of the first: it would not know that somebody else has led in between.
+func TestWhoWasStoppedForLongStopsLeading(t *testing.T) {
+	plays(t, func(p *play) {
+		lock := &pausable{Lock: p.lock(p.client(), "first")}
+		stop := p.runs("first", lock, false)
+		p.isLed("first", soon)
+		lock.pause(time.Minute) // all its calls take that long
+		term, err := election.New(p.client(), "reports").Campaign(p.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = term.Release()
+		before := len(p.told)
+		time.Sleep(3 * time.Minute)
+		p.isLed("first", 0)
+		if len(p.told) != before+1 {
+			t.Errorf("it led all the while: %v", p.told)
+		}
+		stop()
+	})
+}
+
+// Nor does one that asks all the time, if somebody else has led between two of its questions.
+func TestNobodyLeadsOnThroughTheTermOfAnother(t *testing.T) {
+	plays(t, func(p *play) {
+		c := p.client()
+		defer p.runs("first", p.lock(c, "first"), false)()
+		p.isLed("first", soon)
+		other := p.client()
+		go func() {
+			term, err := election.New(other, "reports").Campaign(p.Context(), nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = term.Release()
+		}()
+		time.Sleep(time.Second)
+		line, err := other.Line(p.Context(), "reports")
+		if err != nil || len(line) != 2 {
+			t.Fatal(line, err)
+		}
+		if err := other.Break(p.Context(), line[0]); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		p.isLed("first", 0)
+		if p.mu.Lock(); len(p.told) != 2 {
+			t.Errorf("it led all the while: %v", p.told)
+		}
+		p.mu.Unlock()
+	})
+}
+
+type pausable struct {
+	*clientgo.Lock
+	mu    sync.Mutex
+	until time.Time
+}
+
+func (l *pausable) pause(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until = time.Now().Add(d)
+}
+
+func (l *pausable) wait() {
+	l.mu.Lock()
+	d := time.Until(l.until)
+	l.mu.Unlock()
+	time.Sleep(d)
+}
+
+func (l *pausable) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	l.wait()
+	return l.Lock.Get(ctx)
+}
+
+func (l *pausable) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	l.wait()
+	return l.Lock.Update(ctx, r)
+}
+
+func TestSessionsThatAreTooShortSaySo(t *testing.T) {
+	plays(t, func(p *play) {
+		l := p.lock(p.client(), "short")
+		for range 2 {
+			if _, _, err := l.Get(p.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		err := l.Update(p.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "short", LeaseDurationSeconds: 15})
+		if err == nil || !strings.Contains(err.Error(), "a leader of client-go believes in it for 15s: the client needs sessions (WithTTL) of twice that") {
+			t.Error(err)
+		}
+		time.Sleep(leaseDuration + time.Second)
+		if line, err := p.client().Line(p.Context(), "reports"); err != nil || len(line) > 0 {
+			t.Errorf("nobody asks any more, and it stands: %v, %v", line, err)
+		}
+	}, mem.WithTTL(10*time.Second))
+}
+
+// lease is a resource of client-go's kind, in memory.
+type lease struct {
+	mu      sync.Mutex
+	record  *resourcelock.LeaderElectionRecord
+	version int
+}
+
+// of is a process's view of it.
+func (l *lease) of(name string) resourcelock.Interface { return &view{lease: l, name: name} }
+
+type view struct {
+	*lease
+	name string
+	seen int
+}
+
+func (v *view) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.record == nil {
+		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "reports")
+	}
+	v.seen = v.version
+	r := *v.record
+	raw, err := json.Marshal(r)
+	return &r, raw, err
+}
+
+func (v *view) Create(_ context.Context, r resourcelock.LeaderElectionRecord) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.record != nil {
+		return errors.New("it is there")
+	}
+	v.record, v.version, v.seen = &r, 1, 1
+	return nil
+}
+
+func (v *view) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.seen != v.version {
+		return errors.New("it was changed")
+	}
+	v.version++
+	v.record, v.seen = &r, v.version
+	return nil
+}
+
+func (v *view) RecordEvent(string) {}
+func (v *view) Identity() string   { return v.name }
+func (v *view) Describe() string   { return "a lease" }
+
+// Old programs, those that change over and new ones are there at once, two and two; in each there is one leader at a time, and always one.
+func TestProgramsChangeOverOneByOne(t *testing.T) {
+	plays(t, func(p *play) {
+		shared := &lease{}
+		old := func(name string) func() { return p.runs(name, shared.of(name), true) }
+		between := func(name string) func() {
+			return p.runs(name, clientgo.Beside(p.lock(p.client(), name), shared.of(name)), true)
+		}
+		late := func(name string) func() { return p.runs(name, p.lock(p.client(), name), true) }
+		running := []func(){old("old 1"), old("old 2")}
+		for i, begin := range []func(string) func(){between, between, late, late, between, between, old, old} {
+			p.leader(2 * leaseDuration)
+			running = append(running, begin(fmt.Sprint("new ", i)))
+			time.Sleep(20 * time.Second)
+			running[0]()
+			running = running[1:]
+			time.Sleep(20 * time.Second)
+		}
+		p.leader(2 * leaseDuration)
+		for _, stop := range running {
+			stop()
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package clientgo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/recipes/election"
+)
+
+// Lock is an election as client-go knows it. One of them is for one elector at a time.
+type Lock struct {
+	election *election.Election
+	identity string
+
+	mu      sync.Mutex
+	leave   context.CancelFunc // ends the candidacy; nil: it does not stand
+	idle    *time.Timer        // ends it as well, when nobody has asked for long
+	term    *election.Term     // nil: somebody else leads
+	record  *resourcelock.LeaderElectionRecord
+	lasts   time.Duration // how long an elector believes to lead once it was told so
+	told    bool          // it was, and has not said that it leads no more
+	barred  time.Time     // until when it is told nothing
+	leader  string        // who leads, as far as is known
+	trouble error         // why it does not stand
+}
+
+var _ resourcelock.Interface = (*Lock)(nil)
+
+// New returns a candidate for an election. Its identity is what client-go shows of it, and the value of its term. Each process needs
+// another one, such as the host's name and something random.
+func New(e *election.Election, identity string) *Lock {
+	return &Lock{election: e, identity: identity, lasts: usually}
+}
+
+// usually is how long client-go's electors believe to lead unless they are told otherwise.
+const usually = 15 * time.Second
+
+// nobody is the identity of a leader that does not say who it is.
+const nobody = "somebody else"
+
+// Get says who leads. If nobody does, or this one, it is client-go's to say by Update who it is.
+func (l *Lock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stand()
+	r := resourcelock.LeaderElectionRecord{LeaseDurationSeconds: int(l.lasts / time.Second), RenewTime: metav1.Now()}
+	switch {
+	case l.leads() && l.record != nil:
+		r = *l.record
+	case !l.leads():
+		r.HolderIdentity = l.leader
+		if r.HolderIdentity == "" || r.HolderIdentity == l.identity { // or client-go would take it for itself
+			r.HolderIdentity = nobody
+		}
+	}
+	raw, err := json.Marshal(r)
+	return &r, raw, err
+}
+
+// Create fails: there is always something to Get.
+func (l *Lock) Create(context.Context, resourcelock.LeaderElectionRecord) error {
+	return errors.New("turnwise: an election needs not be made")
+}
+
+// Update has client-go lead, or go on leading, if the term is sure to last for as long as that will be believed. Without a holder in the
+// record, client-go gives up its lead.
+func (l *Lock) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.HolderIdentity == "" {
+		l.end()
+		l.told = false
+		return nil
+	}
+	if r.LeaseDurationSeconds > 0 {
+		l.lasts = time.Duration(r.LeaseDurationSeconds) * time.Second
+	}
+	l.stand()
+	switch {
+	case !l.leads():
+		return errors.Join(fmt.Errorf("turnwise: %s does not lead", l.identity), l.trouble)
+	case time.Until(l.term.Deadline()) < l.lasts:
+		return fmt.Errorf("turnwise: the term is sure for %v only, and a leader of client-go believes in it for %v: the client needs sessions (WithTTL) of twice that",
+			time.Until(l.term.Deadline()).Round(time.Millisecond), l.lasts)
+	}
+	l.told, l.record = true, &r
+	return nil
+}
+
+// RecordEvent does nothing: an election has no events.
+func (l *Lock) RecordEvent(string) {}
+
+// Identity is what New was given.
+func (l *Lock) Identity() string { return l.identity }
+
+// Describe is for client-go's log.
+func (l *Lock) Describe() string { return "turnwise election, as " + l.identity }
+
+// leads reports whether our term lasts.
+func (l *Lock) leads() bool { return l.term != nil && l.term.Err() == nil }
+
+// stand has the candidate stand until nobody has asked for as long as a lead is believed in.
+func (l *Lock) stand() {
+	if l.leave != nil {
+		l.idle.Reset(l.lasts)
+		return
+	}
+	if l.told {
+		// The elector does not know that the term is over, and takes a second one for the same, although somebody else may have led
+		// in between. So it is told nothing until it has given up.
+		l.told, l.barred = false, time.Now().Add(2*l.lasts)
+	}
+	if time.Now().Before(l.barred) {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.leave = cancel
+	l.idle = time.AfterFunc(l.lasts, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if ctx.Err() == nil {
+			l.end()
+		}
+	})
+	go l.watch(ctx)
+	go l.campaign(ctx)
+}
+
+// end ends the candidacy, or the term.
+func (l *Lock) end() {
+	if l.leave == nil {
+		return
+	}
+	l.leave()
+	l.idle.Stop()
+	if l.term != nil {
+		go l.term.Release()
+	}
+	l.leave, l.term, l.record = nil, nil, nil
+}
+
+// campaign stands until there is a term, and looks after that.
+func (l *Lock) campaign(ctx context.Context) {
+	var retries driverkit.Retries
+	for ctx.Err() == nil {
+		began := time.Now()
+		term, err := l.election.Campaign(ctx, []byte(l.identity))
+		if err == nil {
+			l.serve(ctx, term)
+			return
+		}
+		l.mu.Lock()
+		l.trouble = err
+		l.mu.Unlock()
+		if coord.IsLasting(err) {
+			return
+		}
+		_ = retries.Sleep(ctx, began)
+	}
+}
+
+func (l *Lock) serve(ctx context.Context, term *election.Term) {
+	l.mu.Lock()
+	if ctx.Err() != nil {
+		l.mu.Unlock()
+		_ = term.Release()
+		return
+	}
+	l.term, l.trouble = term, nil
+	l.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return
+	case <-term.Context().Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ctx.Err() == nil {
+		l.trouble = term.Err()
+		l.end()
+	}
+}
+
+// watch notes who leads.
+func (l *Lock) watch(ctx context.Context) {
+	for leader, err := range l.election.Observe(ctx) {
+		l.mu.Lock()
+		if l.leader = string(leader.Data); err != nil {
+			l.leader = ""
+		}
+		l.mu.Unlock()
+	}
+}
