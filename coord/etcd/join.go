@@ -51,8 +51,9 @@ type joining struct {
 	*place
 	value  string
 	entry  driver.Entry
-	alone  bool // put the node only if nobody is in sight
-	tokens int  // how often it was refused because of its token
+	alone  bool  // put the node only if nobody is in sight
+	since  int64 // a revision from before it began
+	tokens int   // how often it was refused because of its token
 
 	compared int64 // the epoch that the last transaction compared with
 	open     bool  // the transaction may still be applied
@@ -91,7 +92,7 @@ func (s *session) joining(e driver.Entry) *joining {
 	p := &place{session: s, view: view{e.Line, e.Sight}, ours: s.lines.enter(e.Line), joined: time.Now()}
 	p.takeNumber(e.Kind)
 	p.node = driver.Node{Line: e.Line, Kind: e.Kind, Owner: e.Owner, Data: e.Data}
-	return &joining{place: p, value: s.d.keys.encodeValue(e.Kind, &p.node), entry: e, alone: e.Free != nil}
+	return &joining{place: p, value: s.d.keys.encodeValue(e.Kind, &p.node), entry: e, alone: e.Free != nil, since: s.told.Load()}
 }
 
 func (p *place) takeNumber(kind string) {
@@ -283,16 +284,16 @@ func (j *joining) find(ctx context.Context, rev int64) error {
 }
 
 // adopt takes what stands at the key for this join's node, if that is surely what it is. A node that has our lease but says
-// something else may be ours, written to by somebody, or may never have been ours: it is taken away, so that nobody waits
-// for it. A node without our lease is somebody else's, and stays; this join then takes another key, and that one is never
-// used again.
+// something else may be ours, written to by somebody, or may never have been ours. One that is older than the join was an
+// earlier place's: a backup has brought it back, with its token. Both are taken away, so that nobody waits for them. A node
+// without our lease is somebody else's, and stays; this join then takes another key, and that one is never used again.
 func (j *joining) adopt(ctx context.Context, kv *mvccpb.KeyValue) error {
 	switch {
 	case kv.GetLease() != int64(j.lease):
 		j.takeNumber(j.node.Kind)
-	case string(kv.GetValue()) != j.value:
+	case string(kv.GetValue()) != j.value, kv.GetCreateRevision() <= j.since:
 		stray := departure{key: j.key, created: kv.GetCreateRevision()}
-		return j.d.retry(ctx, "take away what was written to", func(ctx context.Context) error { return j.leaving.try(ctx, stray) })
+		return j.d.retry(ctx, "take away what is not of this join", func(ctx context.Context) error { return j.leaving.try(ctx, stray) })
 	default:
 		j.born(kv.GetCreateRevision())
 		j.modified = kv.GetModRevision()

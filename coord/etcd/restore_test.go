@@ -158,3 +158,31 @@ func TestAWriteOfTheSessionsKeyNoticesABackup(t *testing.T) {
 		t.Errorf("the session: %v", s.life.Why())
 	}
 }
+
+// A backup brings back the node of an earlier place of ours, at the key that the next join uses, and its token with it: older than one
+// that we have had since. (The next join took it for its own.)
+func TestANodeFromBeforeTheJoinIsNotItsOwn(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	root := direct(t, cluster)
+	s := open(t, connectLink(t, cluster.Addrs()...))
+	e := entry("back again", "lock")
+	first, _ := join(t, s, e)
+	key, _, _ := parseID(first.Node().ID)
+	got, err := root.Get(within(t, 10*time.Second), key)
+	if err != nil || len(got.Kvs) != 1 {
+		t.Fatal(got, err)
+	}
+	leave(t, first, true)
+	back, err := root.Put(within(t, 10*time.Second), key, string(got.Kvs[0].Value), clientv3.WithLease(s.lease))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, _ := join(t, s, entry("another line", "lock")) // so the session is told of that revision
+	leave(t, other, true)
+	again, ahead := join(t, s, e)
+	if token := again.Node().Token; len(ahead) > 0 || token <= driver.Token(back.Header.Revision) {
+		t.Errorf("token %d, and %v ahead: the node of token %d was taken for the new one", token, ahead, driver.Token(back.Header.Revision))
+	}
+	leave(t, again, true)
+	stays(t, root, "back again", 0, 0)
+}

@@ -7,6 +7,8 @@ import (
 
 // etcd are the bugs of the driver for etcd.
 var etcd = []Bug{
+	one("etcd: a place that a backup has brought back is taken for the new one",
+		"coord/etcd/join.go", `, kv.GetCreateRevision() <= j.since:`, `:`, testsEtcd("TestANodeFromBeforeTheJoinIsNotItsOwn")),
 	{"etcd: the deadline counts from the receipt of a renewal", []Edit{
 		{"coord/etcd/session.go", `	s.deadline.Renewed(s.began, s.vouched.lease.Renewed(s.answer(sent, said`, `	s.deadline.Renewed(s.began, s.vouched.lease.Renewed(s.answer(time.Now(), said`},
 		{"coord/etcd/session.go", `	s.deadline.Renewed(s.began, s.vouched.lease.Read(s.answer(sent, header)))`, `	s.deadline.Renewed(s.began, s.vouched.lease.Read(s.answer(time.Now(), header)))`},
