@@ -107,7 +107,7 @@ func (p *place) choose(s *service, f *pflag.FlagSet, token bool) (err error) {
 			return err
 		}
 		if to.Private() { // as on the directory itself, nobody else is to look
-			if p.socket, err = ownSocket(doorDirs(), to.ID()); err != nil {
+			if p.socket, err = ownSocket(to.ID()); err != nil {
 				return fail(codeUnusable, "no socket for you alone: say where, with --socket or --http: %w", err)
 			}
 		}

@@ -13,8 +13,11 @@ import (
 	"github.com/turnwise/turnwise/coord"
 )
 
-// ownSocket returns where the user's page of a service is by default: in the first folder that is, or can be, the user's alone.
-func ownSocket(dirs []string, service string) (string, error) {
+// ownSocket returns where the user's page of a service is by default.
+func ownSocket(service string) (string, error) { return socketIn(doorDirs(), service) }
+
+// socketIn puts it into the first folder that is, or can be, the user's alone.
+func socketIn(dirs []string, service string) (string, error) {
 	var errs []error
 	for _, dir := range dirs {
 		err := makeOurs(dir)

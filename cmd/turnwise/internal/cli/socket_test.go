@@ -17,11 +17,11 @@ func TestTheSocketOfAPageIsInAFolderOfTheUserAlone(t *testing.T) {
 	require.NoError(t, os.Chmod(open, 0o755))
 	fresh := filepath.Join(t.TempDir(), "turnwise")
 
-	socket, err := ownSocket([]string{missing, open, fresh}, "files")
+	socket, err := socketIn([]string{missing, open, fresh}, "files")
 	require.NoError(t, err)
 	assert.Equal(t, filepath.Join(fresh, "files.serve"), socket)
 
-	_, err = ownSocket([]string{missing, open}, "files")
+	_, err = socketIn([]string{missing, open}, "files")
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), missing)
 	assert.Contains(t, err.Error(), open+" is no directory of this user's with mode 0700")

@@ -61,7 +61,7 @@ func enoughFiles() error { return nil }
 // openConfiguration leaves it to the rights of the folder who may write it.
 func openConfiguration(path string) (*os.File, error) { return os.Open(path) }
 
-func ownSocket([]string, string) (string, error) { return "", errElsewhere }
+func ownSocket(string) (string, error) { return "", errElsewhere }
 
 func listenPrivately(string) (*net.UnixListener, error) {
 	return nil, fail(codeUnusable, "--socket: %w", errElsewhere)
