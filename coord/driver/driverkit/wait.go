@@ -2,6 +2,7 @@ package driverkit
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -62,13 +63,17 @@ func (b Bell) Unless(ctx context.Context, do func(context.Context) error) error 
 const doubtFor = 50 * time.Millisecond
 
 // Doubt is for a holder that hears that its node is gone: has the session gone with it? It asks the service. If no
-// answer comes soon, the news is enough and the node counts as removed: a holder must not believe in its hold until a
-// stalled link answers.
+// answer comes soon, or it may not ask, the news is enough and the node counts as removed: a holder must not believe in its
+// hold until a stalled link answers, or until somebody gives it its rights back.
 func Doubt(ctx context.Context, life *Life, ask func(context.Context) error) error {
-	return DoubtFor(ctx, life, doubtFor, ask)
+	err := DoubtFor(ctx, life, doubtFor, ask)
+	if errors.Is(err, driver.ErrDenied) && ctx.Err() == nil && !life.Over() {
+		return driver.ErrRemoved
+	}
+	return err
 }
 
-// DoubtFor is Doubt for a holder that waits this long for an answer.
+// DoubtFor is for a holder that has but a hint of it, and waits this long for an answer. A refusal is one.
 func DoubtFor(ctx context.Context, life *Life, wait time.Duration, ask func(context.Context) error) error {
 	asking, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

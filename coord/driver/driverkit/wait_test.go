@@ -3,6 +3,7 @@ package driverkit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +83,16 @@ func TestAnAnswerCounts(t *testing.T) {
 		if err := Doubt(t.Context(), NewLife(t.Context()), func(context.Context) error { return want }); err != want {
 			t.Fatalf("got %v, want %v", err, want)
 		}
+	}
+}
+
+func TestWhoMayNotAskBelievesTheNews(t *testing.T) {
+	refused := func(context.Context) error { return fmt.Errorf("read: %w", driver.ErrDenied) }
+	if err := Doubt(t.Context(), NewLife(t.Context()), refused); err != driver.ErrRemoved {
+		t.Errorf("it heard that its node is gone: %v", err)
+	}
+	if err := DoubtFor(t.Context(), NewLife(t.Context()), time.Minute, refused); !errors.Is(err, driver.ErrDenied) {
+		t.Errorf("it had but a hint: %v", err)
 	}
 }
 
