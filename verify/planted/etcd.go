@@ -64,10 +64,10 @@ var etcd = []Bug{
 	one("etcd: a join does not compare the epoch",
 		"coord/etcd/join.go", `ifs := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(epoch), "=", j.compared)}`, `ifs := []clientv3.Cmp{}`, conformsEtcd("01", "cancelled before it is applied late")),
 	one("etcd: a join forgets its node when somebody has written to it",
-		"coord/etcd/join.go", `	case string(kv.GetValue()) != j.value:
+		"coord/etcd/join.go", `	case string(kv.GetValue()) != j.value, kv.GetCreateRevision() <= j.since:
 		stray := departure{key: j.key, created: kv.GetCreateRevision()}
-		return j.d.retry(ctx, "take away what was written to", func(ctx context.Context) error { return j.leaving.try(ctx, stray) })
-`, `	case string(kv.GetValue()) != j.value:
+		return j.d.retry(ctx, "take away what is not of this join", func(ctx context.Context) error { return j.leaving.try(ctx, stray) })
+`, `	case string(kv.GetValue()) != j.value, kv.GetCreateRevision() <= j.since:
 		j.takeNumber(j.node.Kind)
 `, conformsEtcd("20", "to a node whose join has no answer yet")),
 	one("etcd: a try puts its key into a busy line",
