@@ -209,6 +209,9 @@ func (c *Client) finishNow(e *ending, s *session, held bool) {
 		s.closing.Store(!s.ended())
 		e.err = s.Close(ctx)
 	}
+	if s != nil && s.ended() {
+		c.dropSession(s) // its keeper may not have told observers yet
+	}
 	if err := c.driver.Close(ctx); e.err == nil {
 		e.err = err
 	}

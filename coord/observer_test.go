@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/bubble"
 )
 
@@ -468,4 +470,26 @@ func allocated(t *testing.T, opts ...coord.Option) float64 {
 	}
 	runtime.ReadMemStats(&after)
 	return float64(after.Mallocs-before.Mallocs) / turns
+}
+
+// What a log or a trace says is complete when Close has returned.
+func TestTheEndOfTheSessionIsToldBeforeCloseReturns(t *testing.T) {
+	for range 2000 {
+		var ended atomic.Bool
+		s := mem.New()
+		c := s.Client(coord.WithObserver(&coord.Observer{SessionEnded: func(time.Time, error) { ended.Store(true) }}))
+		if _, err := c.Line(t.Context(), "orders"); err != nil {
+			t.Fatal(err)
+		}
+		h, err := mutex.New(c, "orders").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Release()
+		c.Close()
+		if !ended.Load() {
+			t.Fatal("nobody was told that the session has ended")
+		}
+		s.Close()
+	}
 }
