@@ -236,25 +236,7 @@ func backup(b etcdcluster.Backup) func(*script, parcel) {
 func (w *world) etcdFault(c *client) string {
 	f := w.etcd()
 	d := time.Duration(w.rand.Int64N(int64(2 * electsAfter)))
-	switch w.rand.IntN(10) {
-	case 9:
-		prefix := root
-		if w.rand.IntN(4) > 0 {
-			prefix += w.lines[w.rand.IntN(len(w.lines))] + "/"
-		}
-		w.wipe(prefix)
-		return "FAULT an operator removes all keys below " + prefix
-	case 8:
-		return w.reduceSome(d)
-	case 7:
-		b := etcdcluster.Backup{Fewer: 1 + w.rand.IntN(20)}
-		if how := w.rand.IntN(3); how == 1 {
-			b.Since = 2 * b.Fewer
-		} else if how == 2 {
-			b.Bump = 1000
-		}
-		w.putBack(b)
-		return fmt.Sprintf("FAULT a backup of %d transactions ago is put back, with %d bumped revisions, and then there are %d others", b.Fewer, b.Bump, b.Since)
+	switch w.rand.IntN(7) { // backups, wipes and rights are for scripts
 	case 6:
 		renewals := w.rand.IntN(2) == 0
 		w.thaws(c.name, renewals)
