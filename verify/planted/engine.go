@@ -11,6 +11,10 @@ var engine = []Bug{
 	one("a holder that may not ask whether its node has gone goes on",
 		"coord/driver/driverkit/wait.go", `if errors.Is(err, driver.ErrDenied) && ctx.Err() == nil`, `if errors.Is(err, driver.ErrDenied) && ctx.Err() != nil`,
 		Tests{Module: ".", Package: "./coord/driver/driverkit", Run: "^TestWhoMayNotAskBelievesTheNews$"}),
+	one("who closes a client does not wait until observers know of the session's end",
+		"coord/client.go", `	if s != nil && s.ended() {
+		c.dropSession(s)`, `	if s != nil && s.ended() && false {
+		c.dropSession(s)`, testsEngine("TestTheEndOfTheSessionIsToldBeforeCloseReturns")),
 	one("giving up leaves the node behind",
 		"coord/acquire.go", "			}\n			a.leaveSoon(s, place)\n		}\n	}()", "			}\n		}\n	}()", hunt("register")),
 	one("a holder marks even if somebody was ahead of it",
