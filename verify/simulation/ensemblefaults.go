@@ -230,9 +230,7 @@ func (w *world) putBackOld(back, since int) {
 // restore puts a service back to where it was. A contender whose node stands again goes on; all others have lost theirs, and
 // tokens go back.
 func (w *world) restore(putBack func()) {
-	before := w.incarnations()
 	w.takeAway(putBack)
-	after := w.incarnations()
 	w.scheduler.forgetGone()
 	standing := w.standing()
 	w.mu.Lock()
@@ -243,9 +241,4 @@ func (w *world) restore(putBack func()) {
 	}
 	clear(w.taken) // other nodes will have these numbers; an ensemble knows which they were
 	clear(w.last)
-	for id := range before {
-		if !after[id] {
-			w.unmade[id] = time.Now()
-		}
-	}
 }
