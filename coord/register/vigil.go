@@ -216,7 +216,7 @@ type sighting struct {
 }
 
 // untold reports whether the store has not told when the session was renewed.
-func (s *sighting) untold() bool { return s.version != (Version{}) && s.still.Since >= s.still.First }
+func (s *sighting) untold() bool { return !s.version.IsZero() && s.still.Since >= s.still.First }
 
 // see takes in what a read has shown. The session is dead if it was not renewed for a TTL, and if we ourselves have seen it
 // stand still for longer than a living one does. again is how long to wait until the next look can tell.

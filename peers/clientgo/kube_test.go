@@ -181,16 +181,16 @@ func measure(b *testing.B, c *servers.Cluster, kind string) {
 	for b.Loop() {
 		team := []*candidate{start(0), start(0), start(0)}
 		for range 5 {
-			report(b, "SIGTERM", handOver(b, &team, syscall.SIGTERM, start, 0, false))
+			report(b, "SIGTERM", handOver(b, &team, syscall.SIGTERM, start, 0))
 		}
 		for range 3 {
-			report(b, "kill", handOver(b, &team, syscall.SIGKILL, start, 0, false))
+			report(b, "kill", handOver(b, &team, syscall.SIGKILL, start, 0))
 		}
 		end(team)
 
 		team = []*candidate{start(3 * time.Second), start(3 * time.Second), start(3 * time.Second)}
 		for range 3 {
-			report(b, "since-stopped", handOver(b, &team, syscall.SIGTERM, start, 3*time.Second, true))
+			report(b, "since-stopped", handOver(b, &team, syscall.SIGTERM, start, 3*time.Second))
 		}
 		end(team)
 
@@ -293,9 +293,9 @@ func leader(b *testing.B, team []*candidate) *candidate {
 	return nil
 }
 
-// handOver ends the leader, and says how long after that the next one leads; or how long after its work has stopped, which may be
-// before.
-func handOver(b *testing.B, team *[]*candidate, s syscall.Signal, start func(time.Duration) *candidate, stops time.Duration, sinceStopped bool) time.Duration {
+// handOver ends the leader, and says how long after that the next one leads; or, if its work takes a while to stop, how long after that
+// has stopped, which may be before.
+func handOver(b *testing.B, team *[]*candidate, s syscall.Signal, start func(time.Duration) *candidate, stops time.Duration) time.Duration {
 	b.Helper()
 	first := leader(b, *team)
 	time.Sleep(3 * time.Second)
@@ -304,7 +304,7 @@ func handOver(b *testing.B, team *[]*candidate, s syscall.Signal, start func(tim
 	since := time.Now()
 	_ = first.Process.Signal(s)
 	next := leader(b, *team)
-	if sinceStopped {
+	if stops > 0 {
 		<-first.over
 		_, since = first.times()
 	}
