@@ -40,6 +40,16 @@ func (e *Ensemble) send(from, to *Member, what string, arrive func()) {
 	}
 }
 
+// atOnce has nothing arrive before all is on its way that f says.
+func (e *Ensemble) atOnce(f func()) {
+	slow := e.slow
+	e.slow = true
+	f()
+	if e.slow = slow; !slow {
+		e.deliver()
+	}
+}
+
 // deliver has everything arrive that can. What that brings about arrives behind what is under way already.
 func (e *Ensemble) deliver() {
 	if e.delivering {
@@ -115,7 +125,9 @@ func (p *peer) commit(x *txn) {
 		if m.observer {
 			m.log = append(m.log, x)
 		}
-		m.committed++
+		if m.committed++; m.log[m.committed-1] != x {
+			panic("a member is told that something is agreed to which it has not logged")
+		}
 		if x.asked != nil && x.asked.conn.m == m {
 			m.follow(m.committed - m.applied)
 		}

@@ -68,13 +68,15 @@ func (l *reign) admit(m *Member) {
 	m.committed, m.epoch, m.heard = len(m.log), l.m.epoch, e.now()
 	m.peer = &peer{l: l, m: m, open: true, heard: e.now(), acked: len(m.log)}
 	l.peers = append(l.peers, m.peer)
-	m.follow(everything)
-	m.tree.zxid = max(m.tree.zxid, int64(m.epoch)<<32)
-	for _, x := range l.m.log[l.m.committed:] {
-		if !m.observer {
-			m.peer.propose(x)
+	e.atOnce(func() {
+		m.follow(everything)
+		m.tree.zxid = max(m.tree.zxid, int64(m.epoch)<<32)
+		for _, x := range l.m.log[l.m.committed:] {
+			if !m.observer {
+				m.peer.propose(x)
+			}
 		}
-	}
+	})
 }
 
 // agree records what has been agreed to, for those who look at the ensemble from outside.
@@ -118,13 +120,15 @@ func (l *reign) propose(x *txn) {
 	l.settle()
 }
 
-// spread has the others log a proposal.
+// spread has the others log a proposal. It is on its way to all before a majority can agree: nobody is told of that first.
 func (l *reign) spread(x *txn) {
-	for _, p := range slices.Clone(l.peers) {
-		if !p.m.observer {
-			p.propose(x)
+	l.m.e.atOnce(func() {
+		for _, p := range l.peers {
+			if !p.m.observer {
+				p.propose(x)
+			}
 		}
-	}
+	})
 }
 
 // settle commits what a majority has logged.
