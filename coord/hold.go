@@ -248,18 +248,19 @@ func (h *Hold) Release() error {
 // takeOff is what Release does here, before the service is asked. It returns true to who then has to call leave.
 func (h *Hold) takeOff() bool {
 	called := time.Now()
-	h.Err()                                            // what has passed makes it lost, noticed or not
+	h.Err() // what has passed makes it lost, noticed or not
+	// Whoever hears that it was released may close the client at once, and must not find a hold there that is left to the TTL.
+	last := h.outer == nil && h.session.remove(h)
 	if h.finishAt(called, ErrReleased) && h.isTold() { // before anybody else is let in, who is told of as well
 		h.acquired.tells.released(called, h.Node, called.Sub(h.since))
 	}
-	if h.outer == nil {
-		return h.session.remove(h)
+	if h.outer != nil {
+		h.outer.forget(h)
+		if h.isTurn() {
+			h.shared.pass(h)
+		}
 	}
-	h.outer.forget(h)
-	if h.isTurn() {
-		h.shared.pass(h)
-	}
-	return false
+	return last
 }
 
 // finish ends the hold and everything inside it. Of several reasons the first one counts.

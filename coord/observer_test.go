@@ -162,6 +162,21 @@ func TestAHookMayCloseTheClient(t *testing.T) {
 	})
 }
 
+// Who is told first closes the client while the others are still to be told. Its node is not left to the TTL.
+func TestAHookThatClosesTheClientFindsNothingHeld(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var c *coord.Client
+		closed := make(chan error, 1)
+		observers := []coord.Option{coord.WithObserver(&coord.Observer{Released: func(time.Time, coord.Node, time.Duration) { closed <- c.Close() }})}
+		for range 10_000 {
+			observers = append(observers, coord.WithObserver(&coord.Observer{Released: func(time.Time, coord.Node, time.Duration) {}}))
+		}
+		c = s.Client(observers...)
+		require.NoError(t, enter(t, c).Release())
+		require.NoError(t, <-closed)
+	})
+}
+
 // The end of a session has a reason, and that a client was closed in good order is none.
 func TestTheEndOfASessionHasAReason(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *mem.Service) {

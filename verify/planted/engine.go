@@ -15,6 +15,12 @@ var engine = []Bug{
 		"coord/client.go", `	if s != nil && s.ended() {
 		c.dropSession(s)`, `	if s != nil && s.ended() && false {
 		c.dropSession(s)`, testsEngine("TestTheEndOfTheSessionIsToldBeforeCloseReturns")),
+	{"who is told first of a release finds the hold there still", []Edit{
+		{"coord/hold.go", `last := h.outer == nil && h.session.remove(h)`, `last := h.outer == nil`},
+		{"coord/hold.go", `	return last
+`, `	return last && h.session.remove(h)
+`},
+	}, testsEngine("TestAHookThatClosesTheClientFindsNothingHeld")},
 	one("giving up leaves the node behind",
 		"coord/acquire.go", "			}\n			a.leaveSoon(s, place)\n		}\n	}()", "			}\n		}\n	}()", hunt("register")),
 	one("a holder marks even if somebody was ahead of it",
