@@ -429,24 +429,25 @@ func (q *Store) settleOpen(ctx context.Context, r *roster, from []*acceptor, eno
 
 // takeOver has so many of some acceptors promise a ballot of ours, and returns what is to be proposed with that.
 func (q *Store) takeOver(ctx context.Context, r *roster, from []*acceptor, enough int, key string) (a accepted, err error) {
-	var at ballot
+	var above ballot
 	for range 20 {
-		at = newBallot(at.count + 1000)
+		ours := newBallot(above.count + 1000) // one of its own for each round: who is late in one still reads it
 		votes, err := q.pollIn(ctx, from, enough, func(ctx context.Context, a *acceptor) vote {
-			return a.ask(ctx, r, prepareScript, key, at.String())
+			return a.ask(ctx, r, prepareScript, key, ours.String())
 		})
 		switch {
 		case err == nil:
 			a = latest(votes.yes)
-			a.ballot = at
+			a.ballot = ours
 			return a, nil
 		case votes.moved:
 			return a, errMoved
 		case err != errRefused:
 			return a, err
 		}
-		if higher := votes.toExceed(enough); at.less(higher) {
-			at = higher
+		above = ours
+		if higher := votes.toExceed(enough); above.less(higher) {
+			above = higher
 		}
 	}
 	return a, errRefused
