@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,21 +31,73 @@ const (
 	ttl           = 30 * time.Second
 )
 
+// leaders are those who lead, as client-go's electors say.
+type leaders struct {
+	testing.TB
+	mu   sync.Mutex
+	now  []string
+	told []string // who began to lead, in order
+}
+
+func (l *leaders) begin(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.now = append(l.now, name); len(l.now) > 1 {
+		l.Errorf("two lead: %v", l.now)
+	}
+	l.told = append(l.told, name)
+}
+
+func (l *leaders) end(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now = slices.DeleteFunc(l.now, func(n string) bool { return n == name })
+}
+
+// who leads, if anybody does.
+func (l *leaders) who() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.now, " and ")
+}
+
+// run runs client-go's own elector again and again, as processes do that are started again, until stop is called. It has client-go's
+// usual times, all of them this many times shorter.
+func (l *leaders) run(name string, lock resourcelock.Interface, shorter time.Duration, givesUp bool, over func()) (stop func()) {
+	l.Helper()
+	ctx, cancel := context.WithCancel(l.Context())
+	ended := make(chan struct{})
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, LeaseDuration: leaseDuration / shorter, RenewDeadline: renewDeadline / shorter, RetryPeriod: retryPeriod / shorter, ReleaseOnCancel: givesUp,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) { l.begin(name); <-ctx.Done(); l.end(name) },
+			OnStoppedLeading: func() { l.end(name) },
+		},
+	})
+	if err != nil {
+		l.Fatal(err)
+	}
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			elector.Run(ctx)
+			over()
+		}
+	}()
+	return sync.OnceFunc(func() { cancel(); <-ended; over() })
+}
+
 // play has electors of client-go in simulated time, on a service in memory.
 type play struct {
-	*testing.T
+	*leaders
 	service *mem.Service
-
-	mu   sync.Mutex
-	lead map[string]bool
-	told []string // who began to lead, in order
 }
 
 func plays(t *testing.T, scenario func(p *play), opts ...mem.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mem.New(append([]mem.Option{mem.WithTTL(ttl)}, opts...)...)
 		defer s.Close()
-		scenario(&play{T: t, service: s, lead: make(map[string]bool)})
+		scenario(&play{&leaders{TB: t}, s})
 		time.Sleep(2 * leaseDuration) // by then nobody stands for whom nobody asks
 	})
 }
@@ -60,41 +113,9 @@ func (p *play) lock(c *coord.Client, name string) *clientgo.Lock {
 	return clientgo.New(election.New(c, "reports"), name)
 }
 
-// runs runs client-go's own elector until stop is called. It gives up its lead then, if it is to.
+// runs runs an elector until stop is called. It gives up its lead then, if it is to.
 func (p *play) runs(name string, lock resourcelock.Interface, givesUp bool) (stop func()) {
-	ctx, cancel := context.WithCancel(p.Context())
-	over := make(chan struct{})
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: givesUp,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) { p.leads(name, true); <-ctx.Done(); p.leads(name, false) },
-			OnStoppedLeading: func() {},
-		},
-	})
-	if err != nil {
-		p.Fatal(err)
-	}
-	go func() { // as processes do that are started again
-		defer close(over)
-		for ctx.Err() == nil {
-			elector.Run(ctx)
-			synctest.Wait()
-		}
-	}()
-	return sync.OnceFunc(func() { cancel(); <-over; synctest.Wait() })
-}
-
-func (p *play) leads(name string, now bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.lead[name] = now; !now {
-		delete(p.lead, name)
-		return
-	}
-	p.told = append(p.told, name)
-	if len(p.lead) > 1 {
-		p.Errorf("two lead: %v", p.lead)
-	}
+	return p.run(name, lock, 1, givesUp, synctest.Wait)
 }
 
 // leader waits until one leads, and says who it is.
@@ -102,12 +123,9 @@ func (p *play) leader(within time.Duration) string {
 	p.Helper()
 	for end := time.Now().Add(within); ; time.Sleep(100 * time.Millisecond) {
 		synctest.Wait()
-		p.mu.Lock()
-		for name := range p.lead {
-			p.mu.Unlock()
+		if name := p.who(); name != "" {
 			return name
 		}
-		p.mu.Unlock()
 		if time.Now().After(end) {
 			p.Fatalf("nobody leads within %v", within)
 		}

@@ -2,7 +2,6 @@ package clientgo_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/turnwise/turnwise/coord/kube"
@@ -70,27 +68,18 @@ func (a access) lock(t testing.TB, name string) *clientgo.Lock {
 // There is never more than one leader, and never none for long.
 func TestProgramsChangeOverOnALeaseOfKubernetes(t *testing.T) {
 	a := reach(t, servers.Kube(t))
-	leads := &watch{}
+	l := &leaders{TB: t}
 	run := func(name string, lock resourcelock.Interface) (stop func()) {
-		ctx, cancel := context.WithCancel(t.Context())
-		over := make(chan struct{})
-		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-			Lock: lock, LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 500 * time.Millisecond, ReleaseOnCancel: true,
-			Callbacks: leaderelection.LeaderCallbacks{
-				OnStartedLeading: func(ctx context.Context) { leads.begin(t, name); <-ctx.Done(); leads.end(name) },
-				OnStoppedLeading: func() { leads.end(name) },
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			defer close(over)
-			for ctx.Err() == nil {
-				elector.Run(ctx)
+		return l.run(name, lock, 5, true, func() {})
+	}
+	oneLeads := func() {
+		t.Helper()
+		end := time.Now().Add(40 * time.Second)
+		for ; l.who() == ""; time.Sleep(100 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("nobody leads within 40 s")
 			}
-		}()
-		return sync.OnceFunc(func() { cancel(); <-over })
+		}
 	}
 	kinds := map[string]func(name string) resourcelock.Interface{
 		"old":     func(name string) resourcelock.Interface { return a.lease(t, name) },
@@ -104,54 +93,18 @@ func TestProgramsChangeOverOnALeaseOfKubernetes(t *testing.T) {
 		if i < 2 {
 			continue
 		}
-		leads.wait(t)
+		oneLeads()
 		time.Sleep(2 * time.Second)
 		running[0]()
 		running = running[1:]
 	}
-	leads.wait(t)
+	oneLeads()
 	for _, stop := range running {
 		stop()
 	}
-	if leads.changes < 5 {
-		t.Errorf("only %d have led", leads.changes)
+	if len(l.told) < 5 {
+		t.Errorf("only %v have led", l.told)
 	}
-}
-
-// watch sees who leads.
-type watch struct {
-	mu      sync.Mutex
-	now     []string
-	changes int
-}
-
-func (w *watch) begin(t testing.TB, name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.now = append(w.now, name); len(w.now) > 1 {
-		t.Errorf("two lead: %v", w.now)
-	}
-	w.changes++
-}
-
-func (w *watch) end(name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now = slices.DeleteFunc(w.now, func(n string) bool { return n == name })
-}
-
-func (w *watch) wait(t testing.TB) {
-	t.Helper()
-	for range 400 {
-		w.mu.Lock()
-		n := len(w.now)
-		w.mu.Unlock()
-		if n == 1 {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Fatal("nobody leads within 40 s")
 }
 
 // BenchmarkBesideClientGo is where docs/kubernetes.md has its figures from:
