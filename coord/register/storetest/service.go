@@ -33,12 +33,11 @@ func Service(t testing.TB, sys *System) *drivertest.Service {
 	// Somebody must be there to clear away what the last client of a scenario leaves behind.
 	janitor := newWatchedDriver(NewLink(sys.Open(t)), opts)
 	t.Cleanup(func() { closeDriver(janitor) })
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	sweeping, err := janitor.Open(ctx)
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
+	var sweeping driver.Session
+	insist(t, "Open", func(ctx context.Context) (err error) {
+		sweeping, err = janitor.Open(ctx)
+		return err
+	})
 	svc := &drivertest.Service{
 		TTL:     ttl,
 		Connect: func(t testing.TB) *drivertest.Link { return connect(t, sys, admin, opts) },
@@ -70,17 +69,23 @@ func connect(t testing.TB, sys *System, admin *register.Driver, opts []register.
 	l := far.Link(d)
 	l.Kill = far.Kill
 	l.Expire = func(t testing.TB, s driver.Session) {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		err := admin.EndSession(ctx, d.id(s))
-		for err != nil && !driver.IsLasting(err) && driverkit.Sleep(ctx, 100*time.Millisecond) == nil { // a request on a busy machine
-			err = admin.EndSession(ctx, d.id(s))
-		}
-		if err != nil {
-			t.Fatalf("EndSession: %v", err)
-		}
+		insist(t, "EndSession", func(ctx context.Context) error { return admin.EndSession(ctx, d.id(s)) })
 	}
 	return l
+}
+
+// insist tries again as long as that may help: on a busy machine a request may take too long.
+func insist(t testing.TB, what string, try func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := try(ctx)
+	for err != nil && !driver.IsLasting(err) && driverkit.Sleep(ctx, 100*time.Millisecond) == nil {
+		err = try(ctx)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
 }
 
 // watchedDriver knows the ids of the sessions that it has opened.
