@@ -429,7 +429,7 @@ func (a *acquire) reason(ctx context.Context, err error) error {
 		return a.outOfTime(translate(err))
 	}
 	why := ErrUnavailable
-	if a.session != nil && a.session.alive() {
+	if a.session != nil && a.session.inTouch() {
 		why = ErrBusy
 	} else if a.trouble != nil {
 		why = a.trouble

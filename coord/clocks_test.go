@@ -12,10 +12,10 @@ import (
 // wallClock are the files of drivers that may go by the wall clock, which jumps when it is set, and why. A time.Time also has a
 // monotonic reading, and loses it when somebody makes a number of it.
 var wallClock = map[string]string{
-	"coord/register/draft.go":   "since when a node is in line, for others to read",
-	"coord/register/suspect.go": "a try compares its clock with the owner's",
-	"coord/register/session.go": "the owner's clock in its session, for others to read",
-	"coord/file/notes.go":       "a pipe's age: the file system stamps it",
+	"coord/register/draft.go":     "since when a node is in line, for others to read",
+	"coord/register/suspect.go":   "a try compares its clock with the owner's",
+	"coord/register/heartbeat.go": "the owner's clock in its session, for others to read, and to tell whether to ask whether one that rests lives",
+	"coord/file/notes.go":         "a pipe's age: the file system stamps it",
 }
 
 // A deadline from the wall clock is wrong as soon as an operator, NTP or a machine that wakes up sets that clock.

@@ -16,7 +16,7 @@ type Health struct {
 	Err error
 
 	Session  bool          // a session is open
-	Until    time.Time     // until when the service surely keeps it if nothing more is heard; zero without a session
+	Until    time.Time     // until when the service surely keeps it if nothing more is heard: perhaps past while nothing is held; zero without a session
 	Holds    int           // holds that are not released, some of which may be lost
 	Waiters  int           // calls that wait for their turn or for a session
 	Recovery time.Duration // for how long nobody is granted anything, since the service may have forgotten who holds
@@ -46,7 +46,7 @@ func (c *Client) Health() Health {
 	if s := c.session; s != nil {
 		h.Session, h.Until = true, s.Deadline()
 		h.Holds, h.Waiters = len(s.holds), h.Waiters+s.waiting
-		if h.Holds+h.Waiters > 0 && !s.alive() { // one on which nothing stands may rest
+		if h.Holds+h.Waiters > 0 && !s.inTouch() { // one on which nothing stands may be past its deadline
 			h.Err = fmt.Errorf("%w: nothing was heard in time", ErrUnavailable)
 		}
 	} else if c.opening == nil {

@@ -260,6 +260,12 @@ func (c *Client) dropSession(s *session) {
 // alive reports whether the session is surely alive by our own clock.
 func (s *session) alive() bool { return time.Now().Before(s.Deadline()) }
 
+// inTouch reports whether the session is alive, or rests: see driver.Session.Deadline.
+func (s *session) inTouch() bool {
+	r, ok := s.Session.(interface{ Rests() bool })
+	return s.alive() || ok && r.Rests()
+}
+
 // ended reports whether the session is over for certain.
 func (s *session) ended() bool {
 	select {

@@ -135,7 +135,9 @@ type Session interface {
 	// moves back; if the service grants less than before, the session is over. Where only the kernel tells of a death (see
 	// Strength), no deadline passes by itself: it is years away. When the deadline passes, the engine ends all holds, but
 	// the session may live on, and waiters keep their places. While nothing of the session stands in line, its deadline may
-	// pass as well, if the next Join brings a new one. Every Hold.Err reads it, so it must be cheap.
+	// pass as well, if the next Join brings a new one. So may it while its nodes only wait, if each Await brings one that ends with
+	// a turn; the session then has a method Rests() bool that says so, as long as it is in touch. Every Hold.Err reads the deadline,
+	// so it must be cheap.
 	Deadline() time.Time
 
 	// Done is closed when the session is over for certain: refused by the service, closed or abandoned. A session that also has

@@ -7,6 +7,9 @@ import (
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
+// LosesNoNoteUnsaid says what is true of Listen.
+func (s *Store) LosesNoNoteUnsaid() {}
+
 // Listen watches the leases whose last swap has told the topic. The API server shows each change since the revision that the
 // watch begins at, in order, also when the watch was cut meanwhile. So nil is told only when it does not have these changes any
 // more, or when the cluster has forgotten.

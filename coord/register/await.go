@@ -9,6 +9,41 @@ import (
 )
 
 func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, error) {
+	p.s.await(1)
+	ahead, err := p.await(ctx, wait)
+	p.s.await(-1)
+	if err == nil {
+		err = p.rise(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ahead, nil
+}
+
+// rise has the session rise if it rests. More may have been told meanwhile: it returns an error if the place was removed, or if somebody says
+// so and it is true.
+func (p *place) rise(ctx context.Context) error {
+	if !p.s.rests.Load() {
+		return nil
+	}
+	if err := p.s.rise(ctx); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	removed, alarmed := p.removed > 0, p.alarms > p.answered
+	p.mu.Unlock()
+	if removed {
+		return driver.ErrRemoved
+	}
+	if alarmed {
+		_, _, err := p.find(ctx, p.s.alive)
+		return err
+	}
+	return nil
+}
+
+func (p *place) await(ctx context.Context, wait []driver.Node) ([]driver.Node, error) {
 	s := p.s
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)

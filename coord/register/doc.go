@@ -9,8 +9,9 @@
 // whole line, and so whose turn it is now; the store tells exactly those waiters. So a join is one swap, a leave is one
 // swap, and a hand-off is one note and no look.
 //
-// A session is a register as well, which its process renews four times in a TTL. A client that finds it not renewed for a
-// TTL deletes it and removes its nodes. A store that knows by itself whether a process lives (a [Presence]) needs no TTL.
+// A session is a register as well, which its process renews four times in a TTL, and less often while it only waits where the
+// store is [Sure]. A client that finds it not renewed for a TTL deletes it and removes its nodes. A store that knows by itself
+// whether a process lives (a [Presence]) needs no TTL.
 //
 // # What it promises
 //

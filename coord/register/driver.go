@@ -24,6 +24,7 @@ type Driver struct {
 	trusted   bool // only who may swap can tell
 	timeout   time.Duration
 	life      *driverkit.Life
+	sure      bool         // nobody misses a note without hearing so
 	bounded   bool         // nobody uses a longer TTL than cfg.longest
 	mute      atomic.Bool  // the store does not tell of swaps
 	recovered atomic.Int64 // when it is over that nobody is granted anything, by clock.own
@@ -80,6 +81,7 @@ func New(store Store, opts ...Option) *Driver {
 	}
 	d.presence, _ = store.(Presence)
 	_, d.trusted = store.(interface{ OnlySwapsTell() }) // within a process; see internal/memory
+	_, d.sure = store.(Sure)
 	if d.bounded = isBounded(store); !d.bounded {
 		d.cfg.longest = cfg.ttl
 	}

@@ -24,6 +24,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 	var me node
 	var after *draft
 	var inTheWay []driver.Node
+	var first uint64
 	do := func(d *draft, t try) error {
 		after = d
 		if t.again {
@@ -33,7 +34,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 			}
 		}
 		if e.Free != nil {
-			inTheWay = d.ahead(e.Line, math.MaxUint64, e.Sight)
+			inTheWay, first = d.ahead(e.Line, math.MaxUint64, e.Sight), d.first
 			if e.InVain(inTheWay) {
 				if !t.fresh {
 					return errLook
@@ -51,7 +52,7 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 		return nil
 	}
 	w, err := p.join(ctx, do)
-	if err == driver.ErrBusy && s.d.clear(ctx, p.clerk, inTheWay) {
+	if err == driver.ErrBusy && s.d.clear(ctx, p.clerk, inTheWay, first) {
 		w, err = p.join(ctx, do)
 	}
 	if err == nil {
@@ -63,6 +64,10 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 	}
 	p.aside = aside
 	p.joined(e, me, after)
+	if err := p.rise(ctx); err != nil {
+		p.goAway()
+		return nil, nil, err
+	}
 	return p, after.ahead(e.Line, me.token, e.Sight), nil
 }
 

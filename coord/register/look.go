@@ -21,6 +21,7 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 	p.mu.Lock()
 	p.seen = max(p.seen, l.seq)
 	p.mu.Unlock()
+	p.s.heard.Store(int64(p.s.d.clock.own(time.Now())))
 	here := make(map[string]bool, len(wait))
 	poll.further = -1
 	far := true
@@ -166,8 +167,9 @@ look:
 type polling struct {
 	mute    bool
 	least   time.Duration
-	further int         // how many are ahead
-	far     atomic.Bool // none of those waited for is the first in line
+	away    time.Duration // for those who are far: nobody tells them that they are no more
+	further int           // how many are ahead
+	far     atomic.Bool   // none of those waited for is the first in line
 	since   time.Time
 }
 
@@ -177,7 +179,12 @@ const (
 )
 
 func (d *Driver) polling() *polling {
-	return &polling{mute: d.mute.Load(), least: min(d.cfg.ttl/4, 2*time.Second), since: time.Now()}
+	often := min(d.cfg.ttl/4, 2*time.Second)
+	p := &polling{mute: d.mute.Load(), least: often, away: 4 * often, since: time.Now()}
+	if d.sure {
+		p.least = min(d.cfg.ttl, 30*time.Second)
+	}
+	return p
 }
 
 // next is how long to wait before the next look. In a mute store it is a sixteenth of the time for which nothing has
@@ -193,7 +200,7 @@ func (p *polling) next() time.Duration {
 // told is how long whoever is told waits before the next look. Only who waits for the first in line is in a hurry.
 func (p *polling) told() time.Duration {
 	if p.far.Load() {
-		return 4 * p.least
+		return p.away
 	}
 	return p.least
 }

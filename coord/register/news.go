@@ -20,6 +20,8 @@ const (
 	lookAgain  = 'L' // one that it waits for has left, or was amended
 	youAreGone = 'R' // somebody has removed it
 	allOver    = 'X' // its session was ended
+
+	showYourself = 'C' // its session rests, and was called
 )
 
 // recipient is a session that is told something.

@@ -80,26 +80,69 @@ func TestWhoWasLetInLeavesWithoutAConflict(t *testing.T) {
 	})
 }
 
+// clockless is a store that has no clock.
+type clockless struct{ register.Store }
+
+func (s clockless) Read(ctx context.Context, key string) (register.Item, error) {
+	it, err := s.Store.Read(ctx, key)
+	it.Age, it.Clock = -1, 0
+	return it, err
+}
+
+func (s clockless) Swap(ctx context.Context, w register.Swap) (register.Item, error) {
+	it, err := s.Store.Swap(ctx, w)
+	it.Age, it.Clock = -1, 0
+	return it, err
+}
+
+func (s clockless) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	return s.Store.List(ctx, prefix, func(it register.Item) bool {
+		it.Age, it.Clock = -1, 0
+		return yield(it)
+	})
+}
+
 // A leader and nine that wait for its place, with sessions of 10 s, ask a store for little while nothing happens. Each
 // renews its session 24 times a minute, and that is most of it.
 func TestCandidatesThatWaitAskForLittle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &tally{Store: memory.NewStore()}
-		for range 10 {
-			c := coord.NewClient(register.New(store))
-			defer c.Close()
-			e := election.New(c, "a")
-			go e.Run(t.Context(), nil, func(ctx context.Context, _ *election.Term) error { <-ctx.Done(); return nil })
-		}
-		time.Sleep(time.Minute)
-		r, s, l := store.reads.Load(), store.swaps.Load(), store.lists.Load()
-		time.Sleep(10 * time.Minute)
-		r, s, l = (store.reads.Load()-r)/10, (store.swaps.Load()-s)/10, (store.lists.Load()-l)/10
-		t.Logf("%d reads, %d swaps and %d lists a minute", r, s, l)
-		if r > 300 || s > 260 || l > 30 {
-			t.Errorf("they ask for %d reads, %d swaps and %d lists a minute", r, s, l)
-		}
-	})
+	for _, kind := range []struct {
+		name         string
+		clock, sure  bool
+		ttl          time.Duration
+		reads, swaps int64
+	}{
+		{"notes may be lost", true, false, 10 * time.Second, 230, 260},
+		{"notes may be lost, and there is no clock", false, false, 10 * time.Second, 300, 260},
+		{"no note is lost unsaid, and there is no clock", false, true, 10 * time.Second, 250, 60},
+		{"as on Kubernetes", false, true, 15 * time.Second, 170, 30},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var store register.Store = memory.NewStore()
+				if !kind.clock {
+					store = clockless{store}
+				}
+				count := &tally{Store: store}
+				if store = count; kind.sure {
+					store = surely{count}
+				}
+				for range 10 {
+					c := coord.NewClient(register.New(store, register.WithTTL(kind.ttl)))
+					defer c.Close()
+					e := election.New(c, "a")
+					go e.Run(t.Context(), nil, func(ctx context.Context, _ *election.Term) error { <-ctx.Done(); return nil })
+				}
+				time.Sleep(time.Minute)
+				r, s, l := count.reads.Load(), count.swaps.Load(), count.lists.Load()
+				time.Sleep(10 * time.Minute)
+				r, s, l = (count.reads.Load()-r)/10, (count.swaps.Load()-s)/10, (count.lists.Load()-l)/10
+				t.Logf("%d reads, %d swaps and %d lists a minute", r, s, l)
+				if r > kind.reads || s > kind.swaps || l > 30 {
+					t.Errorf("they ask for %d reads, %d swaps and %d lists a minute", r, s, l)
+				}
+			})
+		})
+	}
 }
 
 // The one that sweeps has died, and held a line that nobody waits for. The others look again as soon as it may be late.

@@ -2,10 +2,8 @@ package register
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,15 +27,21 @@ type session struct {
 	usual    atomic.Int64 // ns that a join takes
 	waiting  atomic.Int64 // how many wait
 	rumour   atomic.Bool  // somebody has said that it was ended
+	rests    atomic.Bool  // its register may say that it rests
+	heard    atomic.Int64 // when the store was, by clock.own, for Rests
+	stir     driverkit.Bell
 
 	renewing sync.Mutex
 	version  Version
 	renewals uint64
+	tries    map[Version]time.Time // renewals whose outcome is open, and when they were sent
 
-	mu     sync.Mutex
-	places map[uint64]*place
-	asking bool // whether the session stands
-	again  bool // once more after that
+	mu       sync.Mutex
+	places   map[uint64]*place
+	awaiting int           // how many of them wait for their turn
+	risen    chan struct{} // closed when it is renewed the next time, if anybody asked
+	asking   bool          // whether the session stands
+	again    bool          // once more after that
 }
 
 var (
@@ -46,6 +50,8 @@ var (
 	errLeftOpen  = errors.New("it was closed")
 	errAbandoned = errors.New("it was abandoned")
 	errUnopened  = errors.New("it could not be opened")
+
+	errCalled = errors.New("somebody has called it")
 )
 
 // renewals is how often a session is renewed in a TTL.
@@ -61,6 +67,8 @@ func newSession(d *Driver) *session {
 		life:     driverkit.NewLife(d.life.Context()),
 		deadline: driverkit.NewDeadline(),
 		stop:     func() {},
+		stir:     driverkit.NewBell(),
+		tries:    make(map[Version]time.Time),
 		places:   make(map[uint64]*place),
 	}
 }
@@ -82,7 +90,7 @@ func (s *session) open(ctx context.Context) (err error) {
 	sctx, cancel := s.d.requestFor(ctx)
 	defer cancel()
 	// If its outcome stays open it may be applied yet. Nobody knows the id, so the sweeper takes the session for dead.
-	it, err := s.d.store.Swap(sctx, Swap{Key: s.id.key(), Next: version, Value: s.heartbeat(sent).encode(), By: s.d.self})
+	it, err := s.d.store.Swap(sctx, Swap{Key: s.id.key(), Next: version, Value: s.heartbeat(sent, false).encode(), By: s.d.self})
 	if err != nil {
 		return err
 	}
@@ -137,29 +145,12 @@ func (s *session) free() {
 	}
 }
 
-// heartbeat is what stands in a session's register: format, TTL in ms, the owner's wall clock in ms, the number of
-// renewals.
-type heartbeat struct {
-	ttl      time.Duration
-	at       time.Time // by the owner's wall clock
-	renewals uint64
-}
-
-func (h heartbeat) encode() []byte {
-	b := binary.AppendUvarint([]byte{format}, uint64(h.ttl.Milliseconds()))
-	b = binary.AppendVarint(b, h.at.UnixMilli())
-	return binary.AppendUvarint(b, h.renewals)
-}
-
-func (s *session) heartbeat(now time.Time) heartbeat { return heartbeat{s.d.cfg.ttl, now, s.renewals} }
-
-func parseHeartbeat(value []byte) (h heartbeat, ok bool) {
-	r := reader{rest: value}
-	f := r.byte()
-	h.ttl = time.Duration(min(r.number(), math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond
-	h.at = time.UnixMilli(r.signed())
-	h.renewals = r.number()
-	return h, f == format && !r.bad
+func (s *session) heartbeat(now time.Time, rest bool) heartbeat {
+	h := heartbeat{ttl: s.d.cfg.ttl, at: now, renewals: s.renewals}
+	if rest {
+		h.ttl, h.usual = rests*h.ttl, h.ttl
+	}
+	return h
 }
 
 func (s *session) renewed(sent time.Time) {
@@ -179,17 +170,17 @@ func (s *session) Why() error { return s.life.Why() }
 // keepUp renews the session until it is over. Where the kernel keeps it, it only looks whether the register stands.
 func (s *session) keepUp() {
 	pause := s.d.cfg.ttl / renewals
-	tries := map[Version]time.Time{} // renewals whose outcome is open, and when they were sent
-	next := time.Now().Add(pause)
-	for failures := 0; ; {
-		if driverkit.Sleep(s.life.Context(), time.Until(next)) != nil {
-			return
-		}
-		sent := time.Now()
-		err := s.renew(tries, sent)
+	sent := time.Now()
+	next := sent.Add(pause)
+	for failures := 0; s.pause(sent, next); {
+		sent = time.Now()
+		err := s.renew(sent)
 		switch {
 		case err == nil:
 			failures, next = 0, sent.Add(pause)
+			if s.rests.Load() {
+				next = sent.Add(rests * pause)
+			}
 		case s.life.Over():
 			return
 		default:
@@ -200,24 +191,53 @@ func (s *session) keepUp() {
 	}
 }
 
-func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
+// pause waits until the next renewal is due, or somebody stirs the session while it rests; but whoever stirs all the time does not have
+// it renewed all the time. It reports whether the session goes on.
+func (s *session) pause(sent, next time.Time) bool {
+	for {
+		t := time.NewTimer(time.Until(next))
+		select {
+		case <-t.C:
+		case <-s.stir:
+			if soon := sent.Add(hintEvery); s.rests.Load() && soon.Before(next) {
+				next = soon
+			}
+			t.Stop()
+			continue
+		case <-s.life.Done():
+		}
+		t.Stop()
+		return !s.life.Over()
+	}
+}
+
+func (s *session) renew(sent time.Time) error {
 	s.renewing.Lock()
 	defer s.renewing.Unlock()
 	if s.d.presence != nil {
 		return s.stands(s.life.Context())
 	}
+	err := s.renewOnce(sent)
+	for err == errCalled {
+		err = s.renewOnce(time.Now())
+	}
+	return err
+}
+
+func (s *session) renewOnce(sent time.Time) error {
 	ctx, cancel := s.d.requestFor(ForRenewal(s.life.Context()))
 	defer cancel()
 	s.renewals++
-	version := NewVersion()
-	tries[version] = sent
-	cur, err := s.d.store.Swap(ctx, Swap{Key: s.id.key(), Old: s.version, Next: version, Value: s.heartbeat(sent).encode(), By: s.d.self, Clock: true})
+	version, rest := NewVersion(), s.lieDown()
+	s.tries[version] = sent
+	cur, err := s.d.store.Swap(ctx, Swap{Key: s.id.key(), Old: s.version, Next: version, Value: s.heartbeat(sent, rest).encode(), By: s.d.self, Clock: true})
 	switch {
 	case err == nil:
 		s.d.clock.sampled(cur, sent, time.Now())
 		s.version = version
-		clear(tries)
+		clear(s.tries)
 		s.renewed(sent)
+		s.stood(rest)
 		return nil
 	case errors.Is(err, ErrForgot):
 		s.d.forgot(err)
@@ -229,8 +249,11 @@ func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
 		return err
 	case cur.Version == s.version: // somebody else has the next swap reserved
 		return err
+	case s.isCall(cur):
+		s.version = cur.Version
+		return errCalled
 	}
-	was, ok := tries[cur.Version]
+	was, ok := s.tries[cur.Version]
 	if !ok {
 		// The store has not noticed, so elsewhere somebody may be let in already: this is no ErrForgot.
 		err := fmt.Errorf("the register of session %v has gone back: %v", s.id, ErrForgot)
@@ -240,6 +263,19 @@ func (s *session) renew(tries map[Version]time.Time, sent time.Time) error {
 	s.version = cur.Version // an earlier try was applied after all
 	s.renewed(was)
 	return err
+}
+
+// isCall reports whether what stands in the session's register was put there by somebody who calls it. needs renewing.
+func (s *session) isCall(it Item) bool {
+	h, _ := parseHeartbeat(it.Value)
+	if h.called.IsZero() {
+		return false
+	}
+	was, ours := s.tries[h.called]
+	if ours { // that was applied before
+		s.renewed(was)
+	}
+	return ours || h.called == s.version
 }
 
 // stands asks whether the session's register is there. If it is not the session is over.
@@ -286,6 +322,7 @@ func (s *session) hear(text []byte) {
 		for _, p := range s.places {
 			p.hints.Ring()
 		}
+		s.stir.Ring()
 		return
 	}
 	n, ok := readNote(text)
@@ -302,9 +339,15 @@ func (s *session) hear(text []byte) {
 // doubtful takes in a note that anybody may have sent.
 func (s *session) doubtful(n message) {
 	for _, said := range n.all {
-		if said.what == allOver {
+		switch said.what {
+		case allOver:
 			s.ask()
-		} else if p := s.place(said.n, n.line); p != nil {
+			continue
+		case showYourself:
+			s.stir.Ring()
+			continue
+		}
+		if p := s.place(said.n, n.line); p != nil {
 			p.hint(n.seq, said.what)
 		}
 	}
@@ -314,14 +357,17 @@ func (s *session) doubtful(n message) {
 // asked.
 func (s *session) heed(line string, seq uint64, all []notice) {
 	for _, said := range all {
-		if said.what != allOver {
+		switch {
+		case said.what == showYourself:
+			s.stir.Ring()
+		case said.what != allOver:
 			if p := s.place(said.n, line); p != nil {
 				p.clerk.changed(seq)
 				p.heed(seq, said.what)
 			}
-		} else if s.d.trusted {
+		case s.d.trusted:
 			s.life.End(errEnded)
-		} else {
+		default:
 			s.ask()
 		}
 	}

@@ -180,6 +180,16 @@ type Presence interface {
 	Unkept(ctx context.Context, key string) error
 }
 
+// Sure is a Store that says each time that notes may have been lost: whoever listens hears all that is told, or nil, within ten
+// seconds or so of whatever kept it away. Who waits there looks by himself once in a TTL, and elsewhere every two seconds; and a session
+// on which somebody only waits is renewed seldom.
+type Sure interface {
+	Store
+
+	// LosesNoNoteUnsaid is this promise. It is not called.
+	LosesNoNoteUnsaid()
+}
+
 // Errors that a Store may return, wrapped together with the system's own error.
 var (
 	// ErrConflict says that a register was swapped by somebody else.

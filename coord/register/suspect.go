@@ -86,12 +86,13 @@ func (s *suspicion) add(now seenAt) bool {
 	return true
 }
 
-// clear ends those sessions in the way that are dead, and removes their nodes. It reports whether there were any.
-func (d *Driver) clear(ctx context.Context, c *clerk, inTheWay []driver.Node) bool {
+// clear ends those sessions in the way that are dead, and removes their nodes. It reports whether there were any. first is the token of
+// the first in line.
+func (d *Driver) clear(ctx context.Context, c *clerk, inTheWay []driver.Node, first uint64) bool {
 	over := make(map[sessionID]bool)
 	for _, n := range inTheWay {
 		id, ok := parseNodeID(n.ID)
-		if ok && d.session(id.session) == nil && d.mayAsk(id.session) && d.isOver(ctx, id.session) {
+		if ok && d.session(id.session) == nil && d.mayAsk(id.session) && d.isOver(ctx, id.session, uint64(n.Token) == first) {
 			over[id.session] = true
 		}
 	}
@@ -112,8 +113,8 @@ func (d *Driver) mayAsk(id sessionID) bool {
 	return true
 }
 
-// isOver reports whether a session is over. If the session is dead, isOver ends it.
-func (d *Driver) isOver(ctx context.Context, id sessionID) bool {
+// isOver reports whether a session is over. If the session is dead, isOver ends it. If it rests, and is first in line or seems late, it is called.
+func (d *Driver) isOver(ctx context.Context, id sessionID, first bool) bool {
 	rctx, cancel := d.requestFor(ctx)
 	defer cancel()
 	_, asked, _ := d.uptime()
@@ -125,6 +126,11 @@ func (d *Driver) isOver(ctx context.Context, id sessionID) bool {
 		return true
 	case d.presence != nil:
 		return d.unkept(ctx, id) && d.end(ctx, id, it.Version) == nil
+	}
+	if h, _ := parseHeartbeat(it.Value); first || h.isOverdue(it) {
+		if d.call(ctx, id, it) != nil {
+			return false
+		}
 	}
 	return d.suspects(ctx, id, it, asked) && d.end(ctx, id, it.Version) == nil
 }
@@ -158,9 +164,6 @@ func (d *Driver) suspects(ctx context.Context, id sessionID, it Item, asked time
 	d.store.Swap(rctx, Swap{Key: said.Key, Old: said.Version, Next: NewVersion(), Value: s.encode(), By: d.self})
 	return false
 }
-
-// age is how long ago a session was renewed, by the wall clocks of its owner and of this process.
-func (h heartbeat) age(now time.Time) time.Duration { return now.Round(0).Sub(h.at) }
 
 // unkept reports whether nobody keeps a session just now.
 func (d *Driver) unkept(ctx context.Context, id sessionID) bool {

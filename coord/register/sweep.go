@@ -22,9 +22,10 @@ type sweeper struct {
 	empty map[string]emptied // lines
 	held  Version            // our version of the sweeper's register; zero: it is not ours
 	other sighting
-	swept time.Time        // when the lines were looked through last
-	took  [2]time.Duration // and how long that took, and the time before
-	owed  bool             // a session has ended since
+	swept time.Time          // when the lines were looked through last
+	took  [2]time.Duration   // and how long that took, and the time before
+	owed  bool               // a session has ended since
+	rest  map[sessionID]Item // sessions that rest: others may have died with one that has
 }
 
 type emptied struct {
@@ -160,6 +161,16 @@ func (s *sweeper) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for id, it := range s.rest {
+		if h, _ := parseHeartbeat(it.Value); !ended && !h.isOverdue(it) {
+			continue
+		}
+		if err := s.d.call(ctx, id, it); errors.Is(err, driver.ErrDenied) { // as in end
+			s.d.saw(err)
+		} else if err != nil {
+			return err
+		}
+	}
 	s.owed = s.owed || gone || ended
 	pause := sweepPart * min(s.took[0], s.took[1]) // one that was held up does not count
 	if !s.owed {
@@ -189,7 +200,7 @@ type candidate struct {
 func (s *sweeper) look(ctx context.Context) (dead []candidate, gone bool, err error) {
 	now := make(map[sessionID]*sighting) // what a list without an end has named is not kept
 	sent := time.Now()
-	s.next = leisure(s.d.cfg.ttl)
+	s.next, s.rest = leisure(s.d.cfg.ttl), make(map[sessionID]Item)
 	err = s.d.store.List(ctx, sessionKey, func(it Item) bool {
 		id, ok := parseSessionID(strings.TrimPrefix(it.Key, sessionKey))
 		if !ok || s.d.session(id) != nil {
@@ -203,6 +214,9 @@ func (s *sweeper) look(ctx context.Context) (dead []candidate, gone bool, err er
 		// The list may have been read long after it was asked for; what counts is when it was asked for.
 		is, again := seen.see(&s.d.clock, it, sent, time.Now())
 		s.next = min(s.next, again)
+		if seen.usual > 0 {
+			s.rest[id] = it
+		}
 		if is || s.d.presence != nil { // the presence is asked when it is ended
 			dead = append(dead, candidate{id, it.Version})
 		}

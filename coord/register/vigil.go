@@ -165,6 +165,12 @@ func (d *Driver) awaitEnd(ctx context.Context, id sessionID, v *vigil) error {
 		if _, ok := parseHeartbeat(it.Value); !ok && d.presence == nil {
 			d.cannotTell(id, unread(it.Value, format))
 		}
+		if s.mayCall(it, d.isNear(v)) {
+			if err := d.call(ctx, id, it); err != nil {
+				return d.failed(ctx, err)
+			}
+			continue
+		}
 		first := s.version != it.Version
 		dead, again := s.see(&d.clock, it, sent, time.Now())
 		if d.presence != nil || dead || first && d.suspects(ctx, id, it, asked) {
@@ -183,8 +189,8 @@ func (d *Driver) awaitEnd(ctx context.Context, id sessionID, v *vigil) error {
 // looks each quarter of its TTL: a renewal that is seen late puts off its end by as much.
 func (d *Driver) untilNextLook(ctx context.Context, again time.Duration, s *sighting, v *vigil) error {
 	step := again
-	if s.untold() {
-		step = min(s.ttl/4, again)
+	if s.untold() || s.usual > 0 {
+		step = min(cmp.Or(s.usual, s.ttl)/4, again)
 	}
 	for end := time.Now().Add(again); ; step = min(step, time.Until(end)) {
 		if err := driverkit.Sleep(ctx, step); err != nil {
@@ -212,7 +218,19 @@ func (d *Driver) isNear(v *vigil) bool {
 type sighting struct {
 	version Version
 	ttl     time.Duration
+	usual   time.Duration // of one that rests
 	still   deadlines.Standstill
+	called  time.Time
+}
+
+// mayCall reports whether to call a session that rests: somebody is next behind it, or it seems late; but not again and again.
+func (s *sighting) mayCall(it Item, near bool) bool {
+	h, _ := parseHeartbeat(it.Value)
+	if !h.rests() || !near && !h.isOverdue(it) || time.Since(s.called) < h.usual {
+		return false
+	}
+	s.called = time.Now()
+	return true
 }
 
 // untold reports whether the store has not told when the session was renewed.
@@ -226,7 +244,7 @@ func (s *sighting) see(c *clock, it Item, sent, answered time.Time) (dead bool, 
 		return false, time.Minute // another layout: not ours to end
 	}
 	if s.version != it.Version {
-		s.version, s.ttl = it.Version, h.ttl
+		s.version, s.ttl, s.usual = it.Version, h.ttl, h.usual
 		s.still = deadlines.Standstill{First: c.own(answered), Since: c.renewed(it, sent, answered, h.ttl)}
 	}
 	left := s.still.Left(c.own(sent), h.ttl)

@@ -7,7 +7,36 @@ var register = []Bug{
 `, `	if r.byte() < lineFormat {
 `, testsRegister("TestWhatAnotherVersionHasWrittenIsRefused")),
 	one("register: without a clock, who is next looks once a TTL",
-		"coord/register/vigil.go", `step = min(s.ttl/4, again)`, `step = again`, testsRegister("TestADeathIsNoticedInTimeWithoutAClock")),
+		"coord/register/vigil.go", `step = min(cmp.Or(s.usual, s.ttl)/4, again)`, `step = min(cmp.Or(again, s.usual, s.ttl), again)`, testsRegister("TestADeathIsNoticedInTimeWithoutAClock")),
+	one("register: who rests believes in its session for as long as that stands",
+		"coord/register/session.go", `		s.stood(rest)
+`, `		if s.stood(rest); rest {
+			s.deadline.Renewed(sent, rests*s.d.cfg.ttl)
+		}
+`, hunt("register")),
+	one("register: who rises does not hear what was told meanwhile",
+		"coord/register/await.go", `	if removed {
+		return driver.ErrRemoved
+	}
+	if alarmed {
+		_, _, err := p.find`, `	if false && removed {
+		return driver.ErrRemoved
+	}
+	if alarmed && false {
+		_, _, err := p.find`, hunt("register", "-sim.recipe=together")),
+	one("register: who waits and locks something else goes on resting",
+		"coord/register/rest.go", `if s.awaiting == 0 || s.awaiting < len(s.places) {`, `if s.awaiting == 0 {`, testsRegister("TestWhoRestsMayLockSomethingElse")),
+	one("register: a session that rests is never called",
+		"coord/register/rest.go", `if !ok || !h.rests() {`, `if !ok || h.called.IsZero() {`, testsRegister("TestWhoDiesAtRestStopsNobodyForLong")),
+	one("register: who is called hears nothing of it",
+		"coord/register/session.go", `		case showYourself:
+			s.stir.Ring()
+			continue
+`, `		case showYourself:
+			continue
+`, testsRegister("TestWhoIsCalledAndLivesKeepsItsPlace")),
+	one("register: where no note is lost unsaid, who waits is renewed all the same",
+		"coord/register/rest.go", `if !s.d.sure || s.d.mute.Load()`, `if true || !s.d.sure || s.d.mute.Load()`, testsRegister("TestCandidatesThatWaitAskForLittle")),
 	one("driver: a card of a newer version is somebody's data",
 		"coord/driver/node.go", `	if isNewerCard(b) {
 `, `	if false && isNewerCard(b) {
@@ -67,10 +96,10 @@ var register = []Bug{
 		"coord/register/remains.go", `case len(l.value) == 0:`, `default:`, testsRegister("TestALineWithAMemoIsNotDeleted")),
 	one("register: the deadline counts from the receipt of a renewal",
 		"coord/register/session.go", `		s.version = version
-		clear(tries)
+		clear(s.tries)
 		s.renewed(sent)
 `, `		s.version = version
-		clear(tries)
+		clear(s.tries)
 		s.renewed(time.Now())
 `, conformsRegister("07", "replies arrive late")),
 	one("register: the clocks are believed without a look of one's own",
@@ -91,8 +120,8 @@ var register = []Bug{
 	one("register: a line that goes back is believed",
 		"coord/register/clerk.go", `l.seq < asked.seen`, `l.seq < asked.seen && false`, testsRegister("TestALineThatGoesBackGrantsNobodyUntilTheLongestTTLHasPassed")),
 	one("register: a store that goes back is believed",
-		"coord/register/session.go", `	was, ok := tries[cur.Version]
-	if !ok {`, `	was, ok := tries[cur.Version]
+		"coord/register/session.go", `	was, ok := s.tries[cur.Version]
+	if !ok {`, `	was, ok := s.tries[cur.Version]
 	if was = sent; !ok && false {`, testsRegister("TestAStoreThatGoesBackEndsAllSessions")),
 	one("register: a sweeper's register that is none keeps everybody from sweeping",
 		"coord/register/sweep.go", `			h, _ := parseHeartbeat(it.Value) // one`, `			h, ok := parseHeartbeat(it.Value)
@@ -126,13 +155,15 @@ var register = []Bug{
 			}
 `, strangers("ends no hold and no session")),
 	one("register: a stranger's word ends a session",
-		"coord/register/session.go", `		if said.what == allOver {
+		"coord/register/session.go", `		case allOver:
 			s.ask()
-`, `		if said.what == allOver {
+`, `		case allOver:
 			s.life.End(errEnded)
 `, strangers("ends no hold and no session")),
 	one("register: who stands in a line ends sessions",
-		"coord/register/session.go", `} else if s.d.trusted {`, `} else if true {`, testsRegister("TestWhoStandsInALineCannotEndASession")),
+		"coord/register/session.go", `		case s.d.trusted:
+			s.life`, `		case true:
+			s.life`, testsRegister("TestWhoStandsInALineCannotEndASession")),
 	one("register: a proof is not compared",
 		"coord/register/proof.go", `return proof != nil && hmac.Equal(proof, n.proof)`, `return proof != nil && (hmac.Equal(proof, n.proof) || true)`, strangers("is no turn")),
 	one("register: a proof by any key counts",
@@ -145,7 +176,9 @@ var register = []Bug{
 	one("register: each hint is followed at once",
 		"coord/register/await.go", `p.calm = time.Now().Add(p.s.calm())`, `p.calm = time.Now()`, testsRegister("TestWhoTellsAllTheTimeMakesNobodyLookAllTheTime")),
 	one("register: who cannot ask whether he was removed goes on",
-		"coord/register/await.go", `if alarmed {`, `if false {`, testsRegister("TestWhoCannotAskWhetherHeWasRemovedStops")),
+		"coord/register/await.go", `		if alarmed {
+			return driverkit`, `		if false {
+			return driverkit`, testsRegister("TestWhoCannotAskWhetherHeWasRemovedStops")),
 	one("register: a turn that is proven counts more than a removal that is not",
 		"coord/register/place.go", `if turn && p.alarms > p.answered {`, `if false {`, testsRegister("TestARemovalIsLookedIntoBeforeATurnIsTaken")),
 	one("register: a turn that is in doubt is looked into at once",

@@ -26,6 +26,7 @@ type registers struct {
 	ttl     time.Duration
 	clock   storeClock
 	store   *memory.Store
+	sure    bool             // the store says that no note is lost unsaid, which is so here
 	admin   *register.Driver // reaches the store past the network
 	janitor driver.Driver    // no client's; see Tidy
 
@@ -39,9 +40,10 @@ type registers struct {
 // owned is a session as the store saw it.
 type owned struct {
 	link    string
-	number  int       // among all sessions
-	renewed time.Time // when its register was swapped last; zero: it is gone
-	taken   time.Time // when an operator ended it
+	number  int           // among all sessions
+	renewed time.Time     // when its register was swapped last; zero: it is gone
+	stands  time.Duration // for how long it says that it stands if it is not
+	taken   time.Time     // when an operator ended it
 }
 
 // shown is a line as it was when the world last looked.
@@ -57,15 +59,19 @@ const (
 	noteHead = 48 // a proof and a key
 )
 
-func newRegisters(network *scheduler, ttl time.Duration, rate float64) *registers {
+func newRegisters(network *scheduler, ttl time.Duration, rate float64, sure bool) *registers {
 	// A driver on a store allows for clocks that differ by one part in a hundred.
-	f := &registers{network: network, ttl: ttl, clock: storeClock{began: time.Now(), rate: 1 + (rate-1)/6}, store: memory.NewStore(), sessions: make(map[string]*owned), shown: make(map[string]shown)}
+	f := &registers{network: network, ttl: ttl, sure: sure, clock: storeClock{began: time.Now(), rate: 1 + (rate-1)/6}, store: memory.NewStore(), sessions: make(map[string]*owned), shown: make(map[string]shown)}
 	f.admin = register.New(&far{f, ""}, register.WithTTL(ttl))
 	return f
 }
 
 func (f *registers) NewDriver(link string) driver.Driver {
-	return register.New(&near{&far{f, link}}, register.WithTTL(f.ttl))
+	s := &near{&far{f, link}}
+	if f.sure {
+		return register.New(surely{s}, register.WithTTL(f.ttl))
+	}
+	return register.New(s, register.WithTTL(f.ttl))
 }
 
 func (f *registers) Nodes(line string) []driver.Node {
@@ -151,7 +157,7 @@ func (f *registers) Remains() (all []string) {
 		s := f.sessions[sessionOf(name)]
 		switch {
 		case strings.HasPrefix(it.Key, lineKey), name == "":
-		case s == nil, s.renewed.IsZero(), time.Since(s.renewed) > f.ttl:
+		case s == nil, s.renewed.IsZero(), time.Since(s.renewed) > s.stands:
 			all = append(all, it.Key)
 		}
 		return true
@@ -358,7 +364,8 @@ func (s *far) Swap(ctx context.Context, sw register.Swap) (register.Item, error)
 		if s.sessions[id] == nil {
 			s.sessions[id] = &owned{link: s.link, number: len(s.sessions)}
 		}
-		if s.sessions[id].renewed = time.Now(); sw.Next.IsZero() {
+		s.sessions[id].renewed, s.sessions[id].stands = time.Now(), standsFor(sw.Value)
+		if sw.Next.IsZero() {
 			s.sessions[id].renewed = time.Time{}
 		}
 	}
@@ -371,6 +378,12 @@ func (s *far) Swap(ctx context.Context, sw register.Swap) (register.Item, error)
 		}
 	}
 	return it, nil
+}
+
+// standsFor is what a session's register says after its first byte.
+func standsFor(session []byte) time.Duration {
+	ms, _ := binary.Uvarint(session[min(1, len(session)):])
+	return time.Duration(ms) * time.Millisecond
 }
 
 func (s *far) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
@@ -435,6 +448,11 @@ func (s *far) forget(e *ear) {
 func (s *far) Memory(ctx context.Context) (register.Memory, error) { return s.store.Memory(ctx) }
 func (s *far) Strength() driver.Strength                           { return s.store.Strength() }
 func (s *far) Close() error                                        { return nil }
+
+// surely is a near store that loses no note unsaid.
+type surely struct{ *near }
+
+func (surely) LosesNoNoteUnsaid() {}
 
 // near is the store as a client sees it, at the other end of the scheduler's link.
 type near struct{ far *far }

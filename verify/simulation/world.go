@@ -168,7 +168,7 @@ func (w *world) start(rate float64) {
 	}
 	switch w.cfg.Profile {
 	case Register:
-		w.service = newRegisters(w.scheduler, w.cfg.TTL, rate)
+		w.service = newRegisters(w.scheduler, w.cfg.TTL, rate, w.cfg.Seed%3 == 1)
 	case ZooKeeper:
 		w.servers.Rate = rate
 		w.service = newEnsemble(w.scheduler, w.cfg.TTL, w.servers, w.foreign)

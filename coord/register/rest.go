@@ -1,0 +1,96 @@
+package register
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A session on which somebody only waits may rest, where no note is lost unsaid: it is renewed seldom, and its register says so.
+// Nobody ends it before that long a time has passed. Its own deadline passes as usual, so nothing can be held on it. When a wait
+// is over it rises: it is renewed before anybody enters.
+//
+// Whoever cannot wait so long calls it: he who would be next if it were dead, or to whom it seems that it should have been renewed
+// by now. He swaps its register, in its owner's place, for one that does not rest, and tells it so. If it lives it renews itself at
+// once. If it does not, all see it stand still, and it is over a TTL after the call, as any other would be.
+
+// rests is how many TTLs a session stands that rests.
+const rests = 20
+
+// lieDown reports whether the session may rest from now on: somebody waits on it, and nobody does anything else. It is one step, as
+// await and enter are: whoever does not wait any more finds that it rests, and has it rise.
+func (s *session) lieDown() bool {
+	if !s.d.sure || s.d.mute.Load() || s.d.presence != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.awaiting == 0 || s.awaiting < len(s.places) {
+		return false
+	}
+	s.rests.Store(true)
+	return true
+}
+
+// await counts those who wait. by is 1 or -1.
+func (s *session) await(by int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.awaiting += by
+}
+
+// stood is called when the session has been renewed.
+func (s *session) stood(rest bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard.Store(int64(s.d.clock.own(time.Now())))
+	s.rests.Store(rest)
+	if s.risen != nil && !rest {
+		close(s.risen)
+		s.risen = nil
+	}
+}
+
+// rise ends the rest of a session, and returns when it is sure again.
+func (s *session) rise(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.rests.Load() {
+		s.mu.Unlock()
+		return nil
+	}
+	if s.risen == nil {
+		s.risen = make(chan struct{})
+	}
+	risen := s.risen
+	s.mu.Unlock()
+	s.stir.Ring()
+	select {
+	case <-risen:
+		return nil
+	case <-s.life.Done():
+	case <-ctx.Done():
+	}
+	return s.life.Stopped(ctx)
+}
+
+// Rests reports whether the session's deadline may have passed only because it rests: the store was heard from lately.
+func (s *session) Rests() bool {
+	return s.rests.Load() && s.d.clock.own(time.Now())-time.Duration(s.heard.Load()) < 2*s.d.cfg.ttl
+}
+
+// call has a session that rests renew itself, or be over a TTL from now.
+func (d *Driver) call(ctx context.Context, id sessionID, it Item) error {
+	h, ok := parseHeartbeat(it.Value)
+	if !ok || !h.rests() {
+		return nil
+	}
+	rctx, cancel := d.requestFor(ctx)
+	defer cancel()
+	h.ttl, h.usual, h.called = h.usual, 0, it.Version
+	_, err := d.store.Swap(rctx, Swap{Key: id.key(), Old: it.Version, Next: NewVersion(), Value: h.encode(), By: d.self,
+		Notes: d.notes(recipient{id: id}, "", 0, []notice{{what: showYourself}})})
+	if errors.Is(err, ErrConflict) { // it lives, or somebody else has called it
+		return nil
+	}
+	return err
+}
