@@ -50,7 +50,9 @@ func (p *place) await(ctx context.Context, wait []driver.Node) ([]driver.Node, e
 	poll := s.d.polling()
 	watch := time.Now().Add(s.d.patience())
 	var stop func()
+	head := headWatch{d: s.d, c: p.clerk}
 	defer func() {
+		head.is(driver.Node{})
 		if stop != nil {
 			stop()
 		}
@@ -70,6 +72,7 @@ func (p *place) await(ctx context.Context, wait []driver.Node) ([]driver.Node, e
 			if changed || err != nil {
 				return ahead, err
 			}
+			head.is(poll.head)
 			continue
 		}
 		pause := poll.next()

@@ -23,13 +23,15 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 	p.mu.Unlock()
 	p.s.heard.Store(int64(p.s.d.clock.own(time.Now())))
 	here := make(map[string]bool, len(wait))
-	poll.further = -1
+	poll.further, poll.head = -1, driver.Node{}
 	far := true
 	for n := range l.nodes() {
 		if n.token >= me.token {
 			break
 		}
-		poll.further++
+		if poll.further++; poll.further == 0 {
+			poll.head = driver.Node{ID: l.id(n).String()}
+		}
 		for _, w := range wait {
 			if uint64(w.Token) == n.token {
 				here[w.ID] = l.id(n).String() == w.ID
@@ -169,6 +171,7 @@ type polling struct {
 	least   time.Duration
 	away    time.Duration // for those who are far: nobody tells them that they are no more
 	further int           // how many are ahead
+	head    driver.Node   // the first in line, if that is somebody else; the ID alone
 	far     atomic.Bool   // none of those waited for is the first in line
 	since   time.Time
 }

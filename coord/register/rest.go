@@ -14,8 +14,8 @@ import (
 // by now. He swaps its register, in its owner's place, for one that does not rest, and tells it so. If it lives it renews itself at
 // once. If it does not, all see it stand still, and it is over a TTL after the call, as any other would be.
 
-// rests is how many TTLs a session stands that rests.
-const rests = 20
+// restTTLs is for how many TTLs a session stands that rests.
+const restTTLs = 20
 
 // lieDown reports whether the session may rest from now on: somebody waits on it, and nobody does anything else. It is one step, as
 // await and enter are: whoever does not wait any more finds that it rests, and has it rise.

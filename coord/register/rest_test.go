@@ -208,7 +208,7 @@ func TestWhoDiesAtRestStopsNobodyForLong(t *testing.T) {
 					time.Sleep(time.Second)
 					require.NoError(t, first.Release())
 				}
-				within(t, time.Duration(2+len(dies))*2*restTTL, waits[len(dies)-1+min(dies[0], 1)])
+				within(t, time.Duration(1+2*len(dies))*restTTL, waits[len(dies)-1+min(dies[0], 1)])
 				for _, i := range dies {
 					links[i].heal()
 				}

@@ -148,7 +148,7 @@ func (s *session) free() {
 func (s *session) heartbeat(now time.Time, rest bool) heartbeat {
 	h := heartbeat{ttl: s.d.cfg.ttl, at: now, renewals: s.renewals}
 	if rest {
-		h.ttl, h.usual = rests*h.ttl, h.ttl
+		h.ttl, h.usual = restTTLs*h.ttl, h.ttl
 	}
 	return h
 }
@@ -179,7 +179,7 @@ func (s *session) keepUp() {
 		case err == nil:
 			failures, next = 0, sent.Add(pause)
 			if s.rests.Load() {
-				next = sent.Add(rests * pause)
+				next = sent.Add(restTTLs * pause)
 			}
 		case s.life.Over():
 			return

@@ -19,6 +19,7 @@ import (
 type vigil struct {
 	clerks map[*clerk]int            // where somebody waits for it
 	far    map[*atomic.Bool]struct{} // which of them know that it is not the first in line
+	first  int                       // for how many it is the first in line, whomever they wait for
 	stop   context.CancelFunc
 }
 
@@ -30,7 +31,7 @@ func (d *Driver) patience() time.Duration {
 	return d.cfg.ttl / 16
 }
 
-// watchOver watches over the sessions of nodes in a line, and closely unless they are far from its head.
+// watchOver watches over the sessions of nodes in a line, and closely unless they are far from its head. If far is nil they are the head.
 func (d *Driver) watchOver(c *clerk, nodes []driver.Node, far *atomic.Bool) (stop func()) {
 	var ids []sessionID
 	for _, n := range nodes {
@@ -50,14 +51,22 @@ func (d *Driver) watchOver(c *clerk, nodes []driver.Node, far *atomic.Bool) (sto
 			d.life.Go(func() { d.keepVigil(ctx, id, v) })
 		}
 		v.clerks[c]++
-		v.far[far] = struct{}{}
+		if far != nil {
+			v.far[far] = struct{}{}
+		} else {
+			v.first++
+		}
 	}
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, id := range ids {
 			v := d.vigils[id]
-			delete(v.far, far)
+			if far != nil {
+				delete(v.far, far)
+			} else {
+				v.first--
+			}
 			if v.clerks[c]--; v.clerks[c] == 0 {
 				delete(v.clerks, c)
 			}
@@ -66,6 +75,29 @@ func (d *Driver) watchOver(c *clerk, nodes []driver.Node, far *atomic.Bool) (sto
 				delete(d.vigils, id)
 			}
 		}
+	}
+}
+
+// headWatch watches over whoever is first in line. Where those who wait rest, the next one may have died with him, and those behind
+// it would notice late.
+type headWatch struct {
+	d    *Driver
+	c    *clerk
+	id   string // of his node
+	stop func()
+}
+
+// is says who is first. With the zero Node, nobody is watched over any more.
+func (w *headWatch) is(head driver.Node) {
+	if head.ID == w.id || !w.d.sure {
+		return
+	}
+	if w.stop != nil {
+		w.stop()
+		w.stop = nil
+	}
+	if w.id = head.ID; w.id != "" {
+		w.stop = w.d.watchOver(w.c, []driver.Node{head}, nil)
 	}
 }
 
@@ -165,7 +197,7 @@ func (d *Driver) awaitEnd(ctx context.Context, id sessionID, v *vigil) error {
 		if _, ok := parseHeartbeat(it.Value); !ok && d.presence == nil {
 			d.cannotTell(id, unread(it.Value, format))
 		}
-		if s.mayCall(it, d.isNear(v)) {
+		if s.mayCall(it, d.isFirst(v) || d.isNear(v)) {
 			if err := d.call(ctx, id, it); err != nil {
 				return d.failed(ctx, err)
 			}
@@ -202,6 +234,13 @@ func (d *Driver) untilNextLook(ctx context.Context, again time.Duration, s *sigh
 	}
 }
 
+// isFirst reports whether somebody knows that a session is the first in his line.
+func (d *Driver) isFirst(v *vigil) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return v.first > 0
+}
+
 // isNear reports whether somebody waits for a session who may be next.
 func (d *Driver) isNear(v *vigil) bool {
 	d.mu.Lock()
@@ -223,7 +262,7 @@ type sighting struct {
 	called  time.Time
 }
 
-// mayCall reports whether to call a session that rests: somebody is next behind it, or it seems late; but not again and again.
+// mayCall reports whether to call a session that rests: it is first in line or about to be, or seems late; but not again and again.
 func (s *sighting) mayCall(it Item, near bool) bool {
 	h, _ := parseHeartbeat(it.Value)
 	if !h.rests() || !near && !h.isOverdue(it) || time.Since(s.called) < h.usual {

@@ -11,7 +11,7 @@ var register = []Bug{
 	one("register: who rests believes in its session for as long as that stands",
 		"coord/register/session.go", `		s.stood(rest)
 `, `		if s.stood(rest); rest {
-			s.deadline.Renewed(sent, rests*s.d.cfg.ttl)
+			s.deadline.Renewed(sent, restTTLs*s.d.cfg.ttl)
 		}
 `, hunt("register")),
 	one("register: who rises does not hear what was told meanwhile",
@@ -28,6 +28,9 @@ var register = []Bug{
 		"coord/register/rest.go", `if s.awaiting == 0 || s.awaiting < len(s.places) {`, `if s.awaiting == 0 {`, testsRegister("TestWhoRestsMayLockSomethingElse")),
 	one("register: a session that rests is never called",
 		"coord/register/rest.go", `if !ok || !h.rests() {`, `if !ok || h.called.IsZero() {`, testsRegister("TestWhoDiesAtRestStopsNobodyForLong")),
+	one("register: only the next one watches who is first in line",
+		"coord/register/await.go", `			head.is(poll.head)
+`, ``, testsRegister("TestWhoDiesAtRestStopsNobodyForLong")),
 	one("register: who is called hears nothing of it",
 		"coord/register/session.go", `		case showYourself:
 			s.stir.Ring()
