@@ -23,7 +23,7 @@ var register = []Bug{
 		return driver.ErrRemoved
 	}
 	if alarmed && false {
-		_, _, err := p.find`, hunt("register", "-sim.recipe=together")),
+		_, _, err := p.find`, hunt("register", "-sim.recipe=together", "-sim.hunt=1500")),
 	one("register: who waits and locks something else goes on resting",
 		"coord/register/rest.go", `if s.awaiting == 0 || s.awaiting < len(s.places) {`, `if s.awaiting == 0 {`, testsRegister("TestWhoRestsMayLockSomethingElse")),
 	one("register: a session that rests is never called",
