@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -114,6 +115,7 @@ func Lies[S register.Store](t testing.TB, says string, open func(ctx context.Con
 // Bounded runs do, and fails the test if the heap grows by more than some megabytes meanwhile.
 func Bounded(t testing.TB, most int, do func()) {
 	t.Helper()
+	defer debug.SetGCPercent(debug.SetGCPercent(10)) // what is let go counts little, however quick the machine is
 	runtime.GC()
 	heap := func() int {
 		var m runtime.MemStats
