@@ -23,10 +23,10 @@
 // checked against real servers.
 //
 // On ZooKeeper and etcd rights are taken away now and then, and given back: an ACL of the root, a line or a node, what may be
-// read or written below a prefix (in scripts), or a refusal of one request. Whoever is refused must be told so, and everybody is served once
-// the rights are back. Operators also remove lines, and everything, while they are in use, on etcd in scripts.
+// read or written below a prefix, or a refusal of one request. Whoever is refused must be told so, and everybody is served once
+// the rights are back. Operators also remove lines, and everything, while they are in use.
 //
-// Backups are put back. On etcd, in scripts, the revisions go back with them, or others make up for them at once, or they are bumped. On
+// Backups are put back. On etcd the revisions go back with them, or others make up for them at once, or they are bumped. On
 // ZooKeeper the numbers of some lines are almost used up.
 //
 // On ZooKeeper, a parcel is a frame of the protocol, and a connection keeps its order. Members follow the leader when the

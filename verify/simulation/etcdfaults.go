@@ -2,11 +2,13 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/verify/simulation/etcdcluster"
 )
 
@@ -184,7 +186,10 @@ func (s *script) moves(parcel) { s.etcd().cluster.Move() }
 // left since the backup stand again until those sessions expire. A session notices by a revision lower than one that it was told
 // before; once others have made up for the lost revisions, or if those are bumped, by a write of its own that is not there. If it
 // has written nothing since, it finds such a node when it sweeps.
+//
+// One who was let in since then, and has written nothing either, holds on, and whoever had made way for it stands ahead of it again.
 func (w *world) putBack(b etcdcluster.Backup) {
+	before := w.incarnations()
 	w.restore(func() {
 		w.etcd().cluster.Restore(b)
 		for _, c := range w.clients {
@@ -193,7 +198,22 @@ func (w *world) putBack(b etcdcluster.Backup) {
 	})
 	w.nap = max(w.nap, 2*w.cfg.TTL)
 	if b.Bump > 0 || b.Since > 0 {
+		w.excuseUndone(before)
 		w.nap, w.strays = max(w.nap, sweeps), sweeps
+	}
+}
+
+// excuseUndone excuses those ahead of whom somebody stands who was not there before.
+func (w *world) excuseUndone(before map[string]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.claims {
+		undone := slices.ContainsFunc(w.nodes(c.line), func(n driver.Node) bool {
+			return n.Token < c.place().token && !before[n.ID] && conflict(n.Kind, c.kind)
+		})
+		if undone && c.excused.IsZero() {
+			c.excused, c.back = time.Now(), true
+		}
 	}
 }
 
@@ -216,7 +236,25 @@ func backup(b etcdcluster.Backup) func(*script, parcel) {
 func (w *world) etcdFault(c *client) string {
 	f := w.etcd()
 	d := time.Duration(w.rand.Int64N(int64(2 * electsAfter)))
-	switch w.rand.IntN(7) { // backups, wipes and rights are for scripts
+	switch w.rand.IntN(10) {
+	case 9:
+		prefix := root
+		if w.rand.IntN(4) > 0 {
+			prefix += w.lines[w.rand.IntN(len(w.lines))] + "/"
+		}
+		w.wipe(prefix)
+		return "FAULT an operator removes all keys below " + prefix
+	case 8:
+		return w.reduceSome(d)
+	case 7:
+		b := etcdcluster.Backup{Fewer: 1 + w.rand.IntN(20)}
+		if how := w.rand.IntN(3); how == 1 {
+			b.Since = 2 * b.Fewer
+		} else if how == 2 {
+			b.Bump = 1000
+		}
+		w.putBack(b)
+		return fmt.Sprintf("FAULT a backup of %d transactions ago is put back, with %d bumped revisions, and then there are %d others", b.Fewer, b.Bump, b.Since)
 	case 6:
 		renewals := w.rand.IntN(2) == 0
 		w.thaws(c.name, renewals)

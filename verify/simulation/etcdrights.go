@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -77,12 +78,24 @@ func (r *rights) forbids(asked proto.Message) bool {
 
 // reduce takes rights away for a while.
 func (w *world) reduce(r rights, d time.Duration) {
+	w.nap = max(w.nap, deafness) // a watch that was refused rests before it is asked for again
 	w.deniedUntil(time.Now().Add(d))
 	w.etcd().forbid(&r)
 	w.lasts(d, func() {
 		w.deniedUntil(time.Now())
 		w.etcd().forbid(nil)
 	})
+}
+
+// reduceSome takes some rights to a line, or to everything, away for a while.
+func (w *world) reduceSome(d time.Duration) string {
+	r := rights{prefix: root, read: w.rand.IntN(2) == 0}
+	r.write = !r.read || w.rand.IntN(2) == 0
+	if w.rand.IntN(3) > 0 {
+		r.prefix += w.lines[w.rand.IntN(len(w.lines))] + "/"
+	}
+	w.reduce(r, d)
+	return fmt.Sprintf("FAULT nobody may read (%v) or write (%v) below %s for %v", r.read, r.write, r.prefix, d)
 }
 
 func reduced(r rights) func(*script, parcel) {

@@ -281,6 +281,7 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	c := &claim{who: who, line: line, kind: h.Node().Kind, hold: h, token: h.Token(), since: time.Now()}
 	c.amended = c.kind[0] == 'Q'    // a holder of one of many permits says so in its node
 	back := w.standing()[c.place()] // if the node had gone, a backup has brought it back
+	stands := w.incarnations()[h.Node().ID]
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if came, known := w.partial[turn{line, c.token}]; known && slices.Contains([]string{"several", "once", "ranked"}, w.cfg.Recipe) { // it was had some time before
@@ -288,6 +289,9 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 	}
 	w.grants++
 	c.excused = later(w.taken[c.place()], w.service.Taken(h.Node().ID))
+	if !stands {
+		c.excused = later(c.excused, w.unmade[h.Node().ID])
+	}
 	if err := h.Err(); errors.Is(err, coord.ErrLost) && !errors.Is(err, coord.ErrClosed) && c.excused.IsZero() {
 		w.report("%s was given a turn in %s that had ended: %v", who, line, err)
 	}
@@ -395,12 +399,17 @@ func (w *world) takeAway(f func()) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.standing()
+	before, known := w.standing(), w.incarnations()
 	f()
-	after := w.standing()
+	after, left := w.standing(), w.incarnations()
 	for t := range before {
 		if !after[t] {
 			w.taken[t] = time.Now()
+		}
+	}
+	for id := range known {
+		if !left[id] {
+			w.unmade[id] = time.Now()
 		}
 	}
 	for _, c := range w.claims {
@@ -417,6 +426,17 @@ func (w *world) nodes(line string) []driver.Node {
 		nodes[i].Token <<= coord.TurnBits
 	}
 	return nodes
+}
+
+// incarnations are the nodes that stand, by their IDs.
+func (w *world) incarnations() map[string]bool {
+	all := make(map[string]bool)
+	for _, name := range w.service.Names("") {
+		for _, n := range w.service.Nodes(name) {
+			all[n.ID] = true
+		}
+	}
+	return all
 }
 
 func (w *world) standing() map[turn]bool {

@@ -65,14 +65,15 @@ type world struct {
 	mu      sync.Mutex
 	crowded map[string]time.Time // for each line, when somebody stood in it
 	claims  []*claim
-	last    greatest           // granted
-	written greatest           // whose guarded write was taken
-	taken   map[turn]time.Time // nodes that were taken away out of the blue
-	waited  map[place]bool     // nodes whose turn it was not when they joined
-	partial map[turn]time.Time // when turns came; some before all had come that were asked for together
-	denied  time.Time          // until when rights were away, or are to be
-	slots   map[string]*slots  // of the job of each line
-	rounds  map[round]int      // how many have gone on in each
+	last    greatest             // granted
+	written greatest             // whose guarded write was taken
+	taken   map[turn]time.Time   // nodes that were taken away out of the blue
+	unmade  map[string]time.Time // nodes that were taken away, by their IDs: after a backup was put back, numbers come again
+	waited  map[place]bool       // nodes whose turn it was not when they joined
+	partial map[turn]time.Time   // when turns came; some before all had come that were asked for together
+	denied  time.Time            // until when rights were away, or are to be
+	slots   map[string]*slots    // of the job of each line
+	rounds  map[round]int        // how many have gone on in each
 	grants  int
 	wrong   error
 	kept    []string
@@ -156,7 +157,7 @@ func newWorld(cfg Config) *world {
 	return &world{
 		cfg: cfg, nap: nap, crowded: make(map[string]time.Time), rand: rand.New(rand.NewPCG(cfg.Seed, 1)), scheduler: newScheduler(cfg.Profile), replicas: 1, began: time.Now(),
 		sum: fnv.New64a(), last: make(greatest), written: make(greatest),
-		taken: make(map[turn]time.Time), waited: make(map[place]bool), partial: make(map[turn]time.Time), idle: make(map[string]time.Time), slots: make(map[string]*slots), rounds: make(map[round]int), lines: []string{"a", "a/b"},
+		taken: make(map[turn]time.Time), unmade: make(map[string]time.Time), waited: make(map[place]bool), partial: make(map[turn]time.Time), idle: make(map[string]time.Time), slots: make(map[string]*slots), rounds: make(map[round]int), lines: []string{"a", "a/b"},
 	}
 }
 
