@@ -157,7 +157,7 @@ var zk = []Bug{
 		"coord/zk/session.go", `s.end(why) // from now on there is no dialing
 	s.hangUp()`, `s.end(why)`, conformsZK("03", "abandoning leaves the nodes to the TTL")),
 	one("zk: nobody says which right is missing to look for a node of our own",
-		"coord/zk/look.go", `return ours, explainRefusal(err, "looking at", nodePath, "READ", "")`, `return ours, err`, hunt("zookeeper", "-sim.recipe=group")),
+		"coord/zk/look.go", `return ours, explainRefusal(err, "looking at", nodePath, "READ", "")`, `return ours, err`, hunt("zookeeper", "-sim.recipe=group", "-sim.hunt=3000")),
 	one("zk: what has moved between two tries is taken for removed",
 		"coord/zk/inspect.go", `look != nil || !amendedIn(`, `true || !amendedIn(`, testsZK("TestWhatMovesWhileAnOperatorBreaksItIsRemoved")),
 	one("zk: a directory that is not shown to us hides all lines",
