@@ -48,7 +48,7 @@ var engine = []Bug{
 			s.loseAll(s.lost())
 			return
 `},
-	}, hunt("register")},
+	}, hunt("register", "-sim.hunt=2000")},
 	one("a waiter enters beside a holder of its own client",
 		"coord/session.go", `beside = s.isBeside(h); beside {`, `beside = false && s.isBeside(h); beside {`, testsEngine("TestAWaiterDoesNotEnterBesideAHolderOfItsOwnClient")),
 	one("a release after closing takes nothing away",
