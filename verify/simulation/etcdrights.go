@@ -78,7 +78,6 @@ func (r *rights) forbids(asked proto.Message) bool {
 
 // reduce takes rights away for a while.
 func (w *world) reduce(r rights, d time.Duration) {
-	w.nap = max(w.nap, deafness) // a watch that was refused rests before it is asked for again
 	w.deniedUntil(time.Now().Add(d))
 	w.etcd().forbid(&r)
 	w.lasts(d, func() {
@@ -87,8 +86,12 @@ func (w *world) reduce(r rights, d time.Duration) {
 	})
 }
 
+// refusalRest is how long a watch that was refused may rest: it is asked for again within a second.
+const refusalRest = scriptTTL * 3 / 5
+
 // reduceSome takes some rights to a line, or to everything, away for a while.
 func (w *world) reduceSome(d time.Duration) string {
+	w.nap = max(w.nap, refusalRest)
 	r := rights{prefix: root, read: w.rand.IntN(2) == 0}
 	r.write = !r.read || w.rand.IntN(2) == 0
 	if w.rand.IntN(3) > 0 {
@@ -100,7 +103,7 @@ func (w *world) reduceSome(d time.Duration) string {
 
 func reduced(r rights) func(*script, parcel) {
 	return func(s *script, _ parcel) {
-		s.nap = scriptTTL * 3 / 5 // a watch that was refused is asked for again within a second
+		s.nap = refusalRest
 		s.reduce(r, scriptTTL*2/3)
 		s.broken = later(s.broken, time.Now().Add(scriptTTL*2/3))
 	}
