@@ -118,9 +118,11 @@ func runApart(ctx context.Context, c *Contestant, addr string, s Scenario) (Samp
 		}
 	}
 	time.Sleep(3 * s.Warm)
-	before, passed := p.counts(s.Clients)
-	since, turns, then, total := time.Now(), []int64(nil), int64(0), int64(0)
 	p.longest.Store(0)
+	before, passed := p.counts(s.Clients)
+	since := time.Now()
+	var turns []int64
+	var then, total int64
 	for total == 0 { // on a busy machine the first turn may take long
 		if time.Since(since) > time.Minute {
 			return Sample{}, errors.New("nobody had a turn")
