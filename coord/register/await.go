@@ -52,7 +52,7 @@ func (p *place) await(ctx context.Context, wait []driver.Node) ([]driver.Node, e
 	var stop func()
 	head := headWatch{d: s.d, c: p.clerk}
 	defer func() {
-		head.is(driver.Node{})
+		head.is("")
 		if stop != nil {
 			stop()
 		}

@@ -21,16 +21,16 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 	p.mu.Lock()
 	p.seen = max(p.seen, l.seq)
 	p.mu.Unlock()
-	p.s.heard.Store(int64(p.s.d.clock.own(time.Now())))
+	p.s.touch()
 	here := make(map[string]bool, len(wait))
-	poll.further, poll.head = -1, driver.Node{}
+	poll.further, poll.head = -1, ""
 	far := true
 	for n := range l.nodes() {
 		if n.token >= me.token {
 			break
 		}
 		if poll.further++; poll.further == 0 {
-			poll.head = driver.Node{ID: l.id(n).String()}
+			poll.head = l.id(n).String()
 		}
 		for _, w := range wait {
 			if uint64(w.Token) == n.token {
@@ -171,7 +171,7 @@ type polling struct {
 	least   time.Duration
 	away    time.Duration // for those who are far: nobody tells them that they are no more
 	further int           // how many are ahead
-	head    driver.Node   // the first in line, if that is somebody else; the ID alone
+	head    string        // the ID of the first in line, if that is somebody else
 	far     atomic.Bool   // none of those waited for is the first in line
 	since   time.Time
 }

@@ -43,7 +43,7 @@ func (s *session) await(by int) {
 func (s *session) stood(rest bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard.Store(int64(s.d.clock.own(time.Now())))
+	s.touch()
 	s.rests.Store(rest)
 	if s.risen != nil && !rest {
 		close(s.risen)
@@ -72,6 +72,9 @@ func (s *session) rise(ctx context.Context) error {
 	}
 	return s.life.Stopped(ctx)
 }
+
+// touch notes that the store has answered.
+func (s *session) touch() { s.heard.Store(int64(s.d.clock.own(time.Now()))) }
 
 // Rests reports whether the session's deadline may have passed only because it rests: the store was heard from lately.
 func (s *session) Rests() bool {

@@ -172,7 +172,7 @@ func (s *session) keepUp() {
 	pause := s.d.cfg.ttl / renewals
 	sent := time.Now()
 	next := sent.Add(pause)
-	for failures := 0; s.pause(sent, next); {
+	for failures := 0; s.untilDue(sent, next); {
 		sent = time.Now()
 		err := s.renew(sent)
 		switch {
@@ -191,9 +191,9 @@ func (s *session) keepUp() {
 	}
 }
 
-// pause waits until the next renewal is due, or somebody stirs the session while it rests; but whoever stirs all the time does not have
+// untilDue waits until the next renewal is due, or somebody stirs the session while it rests; but whoever stirs all the time does not have
 // it renewed all the time. It reports whether the session goes on.
-func (s *session) pause(sent, next time.Time) bool {
+func (s *session) untilDue(sent, next time.Time) bool {
 	for {
 		t := time.NewTimer(time.Until(next))
 		select {
@@ -339,12 +339,7 @@ func (s *session) hear(text []byte) {
 // doubtful takes in a note that anybody may have sent.
 func (s *session) doubtful(n message) {
 	for _, said := range n.all {
-		switch said.what {
-		case allOver:
-			s.ask()
-			continue
-		case showYourself:
-			s.stir.Ring()
+		if s.isAbout(said.what) {
 			continue
 		}
 		if p := s.place(said.n, n.line); p != nil {
@@ -353,24 +348,33 @@ func (s *session) doubtful(n message) {
 	}
 }
 
-// heed takes in what is certain. But who stands in a line may speak for that line only: that the session is over has to be
-// asked.
+// heed takes in what is certain, of the line that its sender stands in.
 func (s *session) heed(line string, seq uint64, all []notice) {
 	for _, said := range all {
-		switch {
-		case said.what == showYourself:
-			s.stir.Ring()
-		case said.what != allOver:
-			if p := s.place(said.n, line); p != nil {
-				p.clerk.changed(seq)
-				p.heed(seq, said.what)
-			}
-		case s.d.trusted:
-			s.life.End(errEnded)
-		default:
-			s.ask()
+		if s.isAbout(said.what) {
+			continue
+		}
+		if p := s.place(said.n, line); p != nil {
+			p.clerk.changed(seq)
+			p.heed(seq, said.what)
 		}
 	}
+}
+
+// isAbout reports whether something is said of the session itself, and takes it in. Who stands in a line may speak for that line only:
+// that the session is over has to be asked.
+func (s *session) isAbout(what byte) bool {
+	switch {
+	case what == showYourself:
+		s.stir.Ring()
+	case what != allOver:
+		return false
+	case s.d.trusted:
+		s.life.End(errEnded)
+	default:
+		s.ask()
+	}
+	return true
 }
 
 // calm is for how long a place leaves hints alone after it has followed one: who sends many of them makes nobody look all

@@ -87,17 +87,16 @@ type headWatch struct {
 	stop func()
 }
 
-// is says who is first. With the zero Node, nobody is watched over any more.
-func (w *headWatch) is(head driver.Node) {
-	if head.ID == w.id || !w.d.sure {
+// is says who is first, by the ID of his node. With none, nobody is watched over any more.
+func (w *headWatch) is(id string) {
+	if id == w.id || !w.d.sure {
 		return
 	}
-	if w.stop != nil {
+	if w.id != "" {
 		w.stop()
-		w.stop = nil
 	}
-	if w.id = head.ID; w.id != "" {
-		w.stop = w.d.watchOver(w.c, []driver.Node{head}, nil)
+	if w.id = id; id != "" {
+		w.stop = w.d.watchOver(w.c, []driver.Node{{ID: id}}, nil)
 	}
 }
 
@@ -194,10 +193,11 @@ func (d *Driver) awaitEnd(ctx context.Context, id sessionID, v *vigil) error {
 		case it.Version.IsZero():
 			return nil
 		}
-		if _, ok := parseHeartbeat(it.Value); !ok && d.presence == nil {
+		h, ok := parseHeartbeat(it.Value)
+		if !ok && d.presence == nil {
 			d.cannotTell(id, unread(it.Value, format))
 		}
-		if s.mayCall(it, d.isFirst(v) || d.isNear(v)) {
+		if s.mayCall(h, it, d.isFirst(v) || d.isNear(v)) {
 			if err := d.call(ctx, id, it); err != nil {
 				return d.failed(ctx, err)
 			}
@@ -263,8 +263,7 @@ type sighting struct {
 }
 
 // mayCall reports whether to call a session that rests: it is first in line or about to be, or seems late; but not again and again.
-func (s *sighting) mayCall(it Item, near bool) bool {
-	h, _ := parseHeartbeat(it.Value)
+func (s *sighting) mayCall(h heartbeat, it Item, near bool) bool {
 	if !h.rests() || !near && !h.isOverdue(it) || time.Since(s.called) < h.usual {
 		return false
 	}

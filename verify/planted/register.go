@@ -32,11 +32,9 @@ var register = []Bug{
 		"coord/register/await.go", `			head.is(poll.head)
 `, ``, testsRegister("TestWhoDiesAtRestStopsNobodyForLong")),
 	one("register: who is called hears nothing of it",
-		"coord/register/session.go", `		case showYourself:
-			s.stir.Ring()
-			continue
-`, `		case showYourself:
-			continue
+		"coord/register/session.go", `	case what == showYourself:
+		s.stir.Ring()
+`, `	case what == showYourself:
 `, testsRegister("TestWhoIsCalledAndLivesKeepsItsPlace")),
 	one("register: where no note is lost unsaid, who waits is renewed all the same",
 		"coord/register/rest.go", `if !s.d.sure || s.d.mute.Load()`, `if true || !s.d.sure || s.d.mute.Load()`, testsRegister("TestCandidatesThatWaitAskForLittle")),
@@ -158,15 +156,17 @@ var register = []Bug{
 			}
 `, strangers("ends no hold and no session")),
 	one("register: a stranger's word ends a session",
-		"coord/register/session.go", `		case allOver:
-			s.ask()
-`, `		case allOver:
+		"coord/register/session.go", `		if s.isAbout(said.what) {
+			continue
+		}
+		if p := s.place(said.n, n.line)`, `		if said.what == allOver {
 			s.life.End(errEnded)
-`, strangers("ends no hold and no session")),
+		}
+		if p := s.place(said.n, n.line)`, strangers("ends no hold and no session")),
 	one("register: who stands in a line ends sessions",
-		"coord/register/session.go", `		case s.d.trusted:
-			s.life`, `		case true:
-			s.life`, testsRegister("TestWhoStandsInALineCannotEndASession")),
+		"coord/register/session.go", `	case s.d.trusted:
+		s.life`, `	case true:
+		s.life`, testsRegister("TestWhoStandsInALineCannotEndASession")),
 	one("register: a proof is not compared",
 		"coord/register/proof.go", `return proof != nil && hmac.Equal(proof, n.proof)`, `return proof != nil && (hmac.Equal(proof, n.proof) || true)`, strangers("is no turn")),
 	one("register: a proof by any key counts",
