@@ -117,11 +117,11 @@ func also(events []event, e event) []event {
 	return append(events, e)
 }
 
-// acquired makes the span of a call that has its turn or gave up. Of a place that callers share, the events before the call are not
-// its own.
-func (s *spans) acquired(parent context.Context, at time.Time, n coord.Node, waited time.Duration) (context.Context, trace.Span) {
+// acquired makes the span of a call that has its turn or gave up, of which about says more. Of a place that callers share, the events
+// before the call are not its own.
+func (s *spans) acquired(parent context.Context, at time.Time, n coord.Node, waited time.Duration, about trace.SpanStartOption) (context.Context, trace.Span) {
 	began := at.Add(-waited)
-	opts := []trace.SpanStartOption{trace.WithTimestamp(began), trace.WithAttributes(about(n)...)}
+	opts := []trace.SpanStartOption{trace.WithTimestamp(began), about}
 	if link, ok := s.links[n.ID]; ok {
 		opts = append(opts, trace.WithLinks(link))
 	}
@@ -136,18 +136,18 @@ func (s *spans) acquired(parent context.Context, at time.Time, n coord.Node, wai
 
 // gaveUp, like those that follow, returns the context of the span that it has ended.
 func (s *spans) gaveUp(at time.Time, me coord.Node, waited time.Duration, err error, why string) context.Context {
-	ctx, span := s.acquired(s.parent(measure.TurnOf(me)), at, me, waited)
+	ctx, span := s.acquired(s.parent(measure.TurnOf(me)), at, me, waited, trace.WithAttributes(about(me)...))
 	fail(span, err, why)
 	span.End(trace.WithTimestamp(at))
 	return ctx
 }
 
 func (s *spans) granted(at time.Time, me coord.Node, waited time.Duration) context.Context {
-	parent := s.parent(measure.TurnOf(me))
-	ctx, span := s.acquired(parent, at, me, waited)
-	span.AddEvent("granted", trace.WithTimestamp(at))
-	span.End(trace.WithTimestamp(at))
-	_, s.holds[measure.TurnOf(me)] = s.tracer.Start(parent, "hold "+measure.Recipe(me.Kind), trace.WithTimestamp(at), trace.WithAttributes(about(me)...),
+	parent, about, now := s.parent(measure.TurnOf(me)), trace.WithAttributes(about(me)...), trace.WithTimestamp(at)
+	ctx, span := s.acquired(parent, at, me, waited, about)
+	span.AddEvent("granted", now)
+	span.End(now)
+	_, s.holds[measure.TurnOf(me)] = s.tracer.Start(parent, "hold "+measure.Recipe(me.Kind), now, about,
 		trace.WithLinks(trace.LinkFromContext(ctx)))
 	return ctx
 }

@@ -40,7 +40,7 @@ func TestWorksRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	missing := map[Service]bool{}
-	for s, folder := range map[Service]string{Redis: "redis", RedisThree: "redis", Postgres: "postgres", MariaDB: "mariadb", Memcached: "memcached"} {
+	for s, folder := range map[Service]string{Redis: "redis", RedisThree: "redis", Postgres: "postgres", MariaDB: "mariadb", Memcached: "memcached", NATS: "nats-server"} {
 		if _, err := servers.Find(folder); err != nil && os.Getenv("TURNWISE_REQUIRE_SERVERS") == "" {
 			missing[s] = true
 		}

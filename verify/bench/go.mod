@@ -10,6 +10,8 @@ replace (
 	github.com/turnwise/turnwise/coord/nats => ../../coord/nats
 	github.com/turnwise/turnwise/coord/postgres => ../../coord/postgres
 	github.com/turnwise/turnwise/coord/redis => ../../coord/redis
+	github.com/turnwise/turnwise/observe/otel => ../../observe/otel
+	github.com/turnwise/turnwise/observe/prom => ../../observe/prom
 )
 
 require (
@@ -17,13 +19,31 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/prometheus/client_golang v1.24.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/turnwise/turnwise v0.0.0-00010101000000-000000000000
 	github.com/turnwise/turnwise/backend v0.0.0-00010101000000-000000000000
 	github.com/turnwise/turnwise/coord/etcd v0.0.0-00010101000000-000000000000
 	go.etcd.io/etcd/client/v3 v3.7.3
+	go.opentelemetry.io/otel/sdk v1.45.0
+	go.opentelemetry.io/otel/sdk/metric v1.45.0
 	go.uber.org/zap v1.27.1
+)
+
+require (
+	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/go-logr/logr v1.4.4 // indirect
+	github.com/go-logr/stdr v1.2.2 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/prometheus/client_model v0.6.2 // indirect
+	github.com/prometheus/common v0.70.1 // indirect
+	github.com/prometheus/procfs v0.21.1 // indirect
+	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
+	go.opentelemetry.io/otel v1.45.0 // indirect
+	go.opentelemetry.io/otel/metric v1.45.0 // indirect
+	go.opentelemetry.io/otel/trace v1.45.0 // indirect
 )
 
 require (
@@ -44,6 +64,8 @@ require (
 	github.com/turnwise/turnwise/coord/nats v0.0.0-00010101000000-000000000000 // indirect
 	github.com/turnwise/turnwise/coord/postgres v0.0.0-00010101000000-000000000000 // indirect
 	github.com/turnwise/turnwise/coord/redis v0.0.0-00010101000000-000000000000 // indirect
+	github.com/turnwise/turnwise/observe/otel v0.0.0-00010101000000-000000000000
+	github.com/turnwise/turnwise/observe/prom v0.0.0-00010101000000-000000000000
 	go.etcd.io/etcd/api/v3 v3.7.3 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.7.3 // indirect
 	go.uber.org/atomic v1.12.0 // indirect

@@ -41,7 +41,10 @@ func take(ctx context.Context, c *coord.Client, w Want) (*coord.Hold, error) {
 	return mutex.New(c, w.Line, mutex.Together(w.Together)).Lock(ctx)
 }
 
-// watching counts wake-ups.
+// watching tells the contestant's observer, or counts wake-ups.
 func watching(s Setting) coord.Option {
+	if s.Observer != nil {
+		return coord.WithObserver(s.Observer())
+	}
 	return coord.WithObserver(&coord.Observer{Woken: func(time.Time, coord.Node) { s.Woken.Add(1) }})
 }

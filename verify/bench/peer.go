@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/turnwise/turnwise/coord"
 )
 
 // Service is the service that a contestant runs on.
@@ -55,6 +57,8 @@ type Setting struct {
 	Addr    string
 	Timeout time.Duration // of the session
 	Woken   *atomic.Int64 // counts waiters that looked again, if the contestant can tell
+
+	Observer func() *coord.Observer // as in Contestant
 }
 
 // Contestant is one of those measured side by side.
@@ -74,6 +78,8 @@ type Contestant struct {
 	Ours     bool
 	Together time.Duration // as in Want
 	Bare     bool          // no lock at all, only the writes that a lock needs
+
+	Observer func() *coord.Observer // of each of our clients, in place of one that counts wake-ups; it may return nil
 }
 
 func (c *Contestant) does(kinds ...Kind) bool {

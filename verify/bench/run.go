@@ -58,9 +58,13 @@ func (c *Case) suits(p *Contestant) bool {
 	return p.does(c.Kinds...) && (c.Bare || !p.Bare) && (c.Together || p.Together == 0) && !slices.Contains(c.Skip, p.Name) && (p.Place != nil || c.Scenario.Shape == Turns)
 }
 
-// rows measures all contestants in turn, round after round, so that what else the machine does affects them alike.
+// rows measures all contestants that can do what the case is about.
 func (b *bench) rows(w *Work, c Case) []Result {
-	players := slices.DeleteFunc(roster(), func(p *Contestant) bool { return !b.plays(p) || !w.on(p.Service) || !c.suits(p) })
+	return b.measure(w, c, slices.DeleteFunc(roster(), func(p *Contestant) bool { return !b.plays(p) || !w.on(p.Service) || !c.suits(p) }))
+}
+
+// measure has contestants play in turn, round after round, so that what else the machine does affects them alike.
+func (b *bench) measure(w *Work, c Case, players []*Contestant) []Result {
 	results := make([]Result, len(players))
 	for i, p := range players {
 		results[i] = Result{Work: w.Name, Case: c.Name, Contestant: p.Name, Service: p.Service, Ours: p.Ours, Bare: p.Bare}

@@ -63,7 +63,7 @@ func run(ctx context.Context, c *Contestant, addr string, s Scenario, meter func
 	var woken atomic.Int64
 	t := &table{scenario: s, contestant: c, woken: &woken, meter: meter}
 	defer t.leave()
-	if err := t.sit(ctx, Setting{Addr: addr, Timeout: sessions, Woken: &woken}); err != nil {
+	if err := t.sit(ctx, Setting{Addr: addr, Timeout: sessions, Woken: &woken, Observer: c.Observer}); err != nil {
 		return Sample{}, err
 	}
 	switch s.Shape {

@@ -31,9 +31,10 @@ const (
 	Postgres   Service = "postgres"
 	MariaDB    Service = "mariadb"
 	Memcached  Service = "memcached"
+	NATS       Service = "nats"
 )
 
-var stores = []Service{Files, Redis, RedisThree, Postgres, MariaDB, Memcached}
+var stores = []Service{Files, Redis, RedisThree, Postgres, MariaDB, Memcached, NATS}
 
 // storeContestants are turnwise on each store, and what people use there instead.
 func storeContestants() []*Contestant {
@@ -99,6 +100,8 @@ func (s *stage) store(ctx context.Context, name Service, dir string) (*service, 
 		if made, err = start(servers.StartMemcached, servers.Flags("-M")); err == nil {
 			made.addr = "memcached://" + made.addr
 		}
+	case NATS:
+		made, err = start(servers.StartNATS)
 	}
 	if err != nil {
 		return nil, err

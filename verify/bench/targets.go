@@ -14,6 +14,7 @@ type target struct {
 	ourCase   string // a prefix of the case's name
 	peerCase  string // empty: the same as ourCase
 	service   Service
+	who       string // "turnwise" if none is named
 	peer      string // "turnwise" for another case of our own
 	atLeast   float64
 	atMost    float64
@@ -100,11 +101,14 @@ func (b *Book) find(work, casePrefix string, s Service, contestant string) *Resu
 
 // verdict returns a line of the table of targets; ok is false if there is nothing to compare.
 func (t target) verdict(b *Book) (line string, reached, ok bool) {
-	we := b.find(t.work, t.ourCase, t.service, "turnwise")
+	we := b.find(t.work, t.ourCase, t.service, cmp.Or(t.who, "turnwise"))
 	if we == nil {
 		return "", false, false
 	}
 	what := t.work + ", " + we.Case
+	if t.who != "" {
+		what += ", " + t.who
+	}
 	if t.toAnother {
 		what += ", to another"
 	}
@@ -126,7 +130,7 @@ func (t target) verdict(b *Book) (line string, reached, ok bool) {
 		wanted, reached = fmt.Sprintf("at least %.1f x as fast", t.atLeast), ratio >= t.atLeast
 		if t.atMost > 0 {
 			ratio = 1 / ratio
-			wanted, reached = fmt.Sprintf("at most %.1f x its time", t.atMost), ratio <= t.atMost
+			wanted, reached = fmt.Sprintf("at most %.4g x its time", t.atMost), ratio <= t.atMost
 		}
 		got = fmt.Sprintf("%.2f x", ratio)
 	}

@@ -121,7 +121,10 @@ func works(s size) []*Work {
 		About: "The first two works again, on servers that wait for the disk at every write, as they do in production.",
 		Cases: []Case{s.uncontended(), s.handOff(2)}}
 	nine := onStores(s, three.Cases)
-	return []*Work{one, two, three, four, five, six, seven, eight, sleepers, crowd, disk, nine, together(s)}
+	told := &Work{Name: "observed", Title: "What observers cost", Unit: "acquire and release", On: []Service{ZooKeeper, Etcd, Redis, Postgres, Files}, Special: observed,
+		About: "One client, one line, nobody else; and somebody is told of each turn. Spans go to a processor that collects them, and from there nowhere. A client tells its observers on a goroutine of its own, so on a machine with a processor to spare hardly anything of it is on the way of a turn.",
+		Cases: []Case{s.uncontended()}}
+	return []*Work{one, two, three, four, five, six, seven, eight, sleepers, crowd, disk, nine, together(s), told}
 }
 
 func together(s size) *Work {
