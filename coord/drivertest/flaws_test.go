@@ -94,7 +94,7 @@ var caughtBy = map[flaw][]string{
 	tryWantsAll:         {"15 room for several"},
 	tryReadsAll:         {"15 a look as long as a join's"},
 	busyIfOutOfReach:    {"15 a service out of reach is not busy", "08 nothing passes"},
-	goroutineLeak:       {"11 goroutines after use and close", "11 waits that are given up"},
+	goroutineLeak:       {"11 goroutines and files after use and close", "11 waits that are given up"},
 	oneReadTooMany:      {"16 requests and events", "16 round trips"},
 	herd:                {"05 a hand-off costs the same in a long line", "05 a waiter in the middle that leaves wakes one"},
 	tokensRestart:       {"02 across an emptied line", "02 across a line forgotten and used again"},

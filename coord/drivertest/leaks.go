@@ -12,8 +12,8 @@ import (
 
 // Obligation 11. What the service stores is checked in the other scenarios and once more at the end of Run.
 var leaks = []scenario{
-	{name: "goroutines after use and close", alone: true, run: goroutinesAfterClose},
-	{name: "goroutines after faults and close", alone: true, run: goroutinesAfterFaults},
+	{name: "goroutines and files after use and close", alone: true, run: goroutinesAfterClose},
+	{name: "goroutines and files after faults and close", alone: true, run: goroutinesAfterFaults},
 	{name: "waits that are given up", alone: true, run: waitsGivenUp},
 	{name: "sessions that come and go", alone: true, run: sessionsComeAndGo},
 	{name: "an opening that is given up", alone: true, run: openingGivenUp},

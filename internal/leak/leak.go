@@ -1,8 +1,10 @@
-// Package leak finds goroutines that stay, for the suites that drivers and stores pass.
+// Package leak finds goroutines and open files that stay, for the suites that drivers and stores pass.
 package leak
 
 import (
+	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -46,14 +48,47 @@ func staying(before map[string]string, patience time.Duration) (left []string) {
 	return left
 }
 
-// None runs f as a test of its own, including its clean-up, and fails t if goroutines that were not there before stay
-// for longer than patience.
+// files returns what this process has open, such as connections, where the system tells.
+func files() map[string]bool {
+	const folder = "/proc/self/fd/"
+	all := map[string]bool{}
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		if leads, err := os.Readlink(folder + e.Name()); err == nil { // else it was the folder itself
+			all[e.Name()+" "+leads] = true
+		}
+	}
+	return all
+}
+
+// stayingOpen returns one of the files that were not open before and are still open after patience.
+func stayingOpen(before map[string]bool, patience time.Duration) (left string) {
+	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+		left = ""
+		for f := range files() {
+			if !before[f] {
+				left = f
+			}
+		}
+		if left == "" {
+			return ""
+		}
+	}
+	return left
+}
+
+// None runs f as a test of its own, including its clean-up, and fails t if goroutines or open files that were not there before
+// stay for longer than patience.
 func None(t testing.TB, patience time.Duration, f func(t testing.TB)) {
 	t.Helper()
-	before := goroutines()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector closes what nobody has closed
+	before, open := goroutines(), files()
 	inner := &attempt.Cleaner{TB: t}
 	f(inner)
 	inner.CleanUp()
+	if left := stayingOpen(open, patience); left != "" {
+		t.Errorf("a file stays open: %s", left)
+	}
 	if left := staying(before, patience); len(left) > 0 {
 		t.Errorf("%d goroutines stay, such as\n%s", len(left), left[0])
 	}

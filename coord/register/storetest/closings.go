@@ -15,7 +15,7 @@ var closings = []scenario{
 	{name: "calls after Close end", run: callsAfterClose},
 	{name: "Close while calls are under way", run: closeDuringCalls},
 	{name: "one who listens may stop after Close", run: stopAfterClose},
-	{name: "goroutines after use and Close", alone: true, run: goroutinesAfterClose},
+	{name: "goroutines and files after use and Close", alone: true, run: goroutinesAfterClose},
 	{name: "calls that are given up", alone: true, run: callsGivenUp},
 	{name: "listening that comes and goes", alone: true, run: listeningComesAndGoes},
 }

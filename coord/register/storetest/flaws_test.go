@@ -115,7 +115,7 @@ var caughtBy = map[flaw][]string{
 	forgetsInSilence:      {"10 a store that has forgotten says so until it is asked for its memory", "10 after a restart all is there, or the store says that it may have forgotten"},
 	losesInSilence:        {"10 what is thrown away does not count as empty"},
 	agesInRestart:         {"10 after a restart all is there, or the store says that it may have forgotten"},
-	goroutineLeak:         {"11 goroutines after use and Close", "11 listening that comes and goes"},
+	goroutineLeak:         {"11 goroutines and files after use and Close", "11 listening that comes and goes"},
 	closeWaitsForEver:     {"11 one who listens may stop after Close"},
 	spoiltIsFatal:         {"13 a register that somebody has spoilt hides no other"},
 	keptTwice:             {"12 one keeps it at a time", "12 of many one keeps it"},

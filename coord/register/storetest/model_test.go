@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -68,6 +69,7 @@ const (
 	losesInSilence        flaw = "what was thrown away counts as empty"
 	agesInRestart         flaw = "a memory goes on in a restart as if nothing could have been lost"
 	goroutineLeak         flaw = "each listening leaves a goroutine"
+	fileLeak              flaw = "Close leaves a file open"
 	closeWaitsForEver     flaw = "a stop after Close hangs"
 	spoiltIsFatal         flaw = "one register that makes no sense ends a list"
 	keptTwice             flaw = "a key can be kept by two stores"
@@ -645,6 +647,10 @@ func (s *modelStore) Strength() driver.Strength {
 
 func (s *modelStore) Close() error {
 	s.end()
+	if s.m.flaw == fileLeak {
+		_, err := os.Open(os.DevNull)
+		return err
+	}
 	return nil
 }
 
