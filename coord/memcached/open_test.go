@@ -13,6 +13,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
+	"github.com/turnwise/turnwise/internal/leak"
 	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
 )
@@ -34,6 +35,9 @@ func TestWhatOpenRefuses(t *testing.T) {
 		says    string
 	}{
 		"no address":         {"localhost", nil, "host:port"},
+		"address of no host": {":11211", nil, "host:port"},
+		"address of no port": {"localhost:", nil, "host:port"},
+		"a root of 101":      {m.Addr(), []Option{WithRoot(strings.Repeat("r", 101))}, "letters, digits"},
 		"an empty root":      {m.Addr(), []Option{WithRoot("")}, "letters, digits"},
 		"a root with spaces": {m.Addr(), []Option{WithRoot("a b")}, "letters, digits"},
 		"evictions":          {evicting.Addr(), nil, "start it with -M"},
@@ -45,7 +49,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 		"a newer layout":     {m.Addr(), []Option{WithRoot("newer")}, "another version of turnwise"},
 	} {
 		class := driver.ErrDenied
-		if name == "no address" || strings.Contains(name, "root") { // the server was not asked
+		if strings.Contains(name, "address") || strings.Contains(name, "root") { // the server was not asked
 			class = coord.ErrInvalid
 		}
 		t.Run(name, func(t *testing.T) {
@@ -53,6 +57,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 			storecheck.Refused(t, err, class, c.says)
 		})
 	}
+	opened(t, m.Addr(), WithRoot(strings.Repeat("r", 100)))
 	opened(t, evicting.Addr(), WithEvictions())
 	opened(t, onDisk.Addr(), WithEvictions())
 	opened(t, moving.Addr(), WithEvictions())
@@ -71,10 +76,12 @@ func TestServersThatWouldNotDo(t *testing.T) {
 		"nothing sensible": {"\x00\x01\r\n", "no memcached"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Open(within(t, 20*time.Second), storecheck.Saying(t, c.answer))
-			if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("it says %v, want %q", err, c.says)
-			}
+			leak.None(t, 5*time.Second, func(t testing.TB) {
+				_, err := Open(within(t, 20*time.Second), storecheck.Saying(t, c.answer))
+				if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("it says %v, want %q", err, c.says)
+				}
+			})
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -167,6 +168,29 @@ func TestAHoldThatIsLostEndsInTheTrace(t *testing.T) {
 		v := audit(t, p.String())
 		assert.Equal(t, "2 turns in 1 line of 1 process: nothing wrong", v.String())
 		assert.Contains(t, p.String(), `"event":"lost"`)
+	})
+}
+
+// A waiter whose session ends, and who stands in line again, is told so between his two places.
+func TestAWaiterThatJoinsAgainSaysSo(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var p page
+		h, err := mutex.New(s.Client(), "line").Lock(t.Context())
+		require.NoError(t, err)
+		waits := s.Client(coord.WithObserver(trace.To(&p, "")))
+		granted := mutex.New(waits, "line").LockChan(t.Context())
+		time.Sleep(time.Second)
+		heal := s.Partition(waits)
+		time.Sleep(time.Minute)
+		heal()
+		time.Sleep(time.Minute)
+		require.NoError(t, h.Release())
+		r := <-granted
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+		synctest.Wait()
+		assert.Equal(t, 2, strings.Count(p.String(), `"event":"waiting"`))
+		assert.Equal(t, 1, strings.Count(p.String(), `"event":"rejoining"`))
 	})
 }
 
