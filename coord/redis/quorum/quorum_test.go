@@ -601,7 +601,7 @@ func TestABallotNearTheEndThatOneServerNamesIsNotBelieved(t *testing.T) {
 					if err == nil {
 						_, err = s.Swap(ctx, register.Swap{Key: key, Old: it.Version, Next: register.NewVersion(), Value: []byte("x")})
 					}
-					if err != nil && !errors.Is(err, register.ErrConflict) {
+					if err != nil && !errors.Is(err, register.ErrConflict) && !errors.Is(err, errOpen) { // one that stands still is passed by many
 						t.Errorf("%s: %v", key, err)
 						return
 					}
