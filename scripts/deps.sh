@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetches the real servers that the tests start, without root, once:
 #
-#   scripts/deps.sh             ZooKeeper, etcd, etcdctl and an old etcd, Redis, PostgreSQL, PgBouncer, MariaDB,
+#   scripts/deps.sh             ZooKeeper, etcd with its tools and an old etcd, Redis, PostgreSQL, PgBouncer, MariaDB,
 #                               memcached, NATS; Prometheus, for the alerts; faketime, for their clocks
 #   scripts/deps.sh --interop   these, and what the interop tests and the bench compare with: Curator and kazoo
 #   scripts/deps.sh --kube      etcd and Kubernetes' API server, which takes minutes to build
@@ -9,7 +9,7 @@
 # They go to $TURNWISE_SERVERS, by default turnwise/ in the user's cache directory:
 #
 #   zookeeper/*.jar    ZooKeeper and all it needs on its class path
-#   etcd, etcdctl      built from verify/servers/etcdbuild
+#   etcd               and etcdctl and etcdutl, built from verify/servers/etcdbuild
 #   etcd-3.4/etcd      the oldest etcd we speak to
 #   redis/             redis-server and redis-cli
 #   postgres/          postgres, initdb, pg_ctl and psql
@@ -222,7 +222,8 @@ fetch_etcd() {
 	# Outside the workspace: etcd's dependencies need not agree with ours. Static, so that it runs in any container.
 	(cd "$etcdbuild" && export GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 &&
 		go build -trimpath -o "$out/etcd" go.etcd.io/etcd/server/v3 &&
-		go build -trimpath -o "$out/etcdctl" go.etcd.io/etcd/etcdctl/v3) >&2 ||
+		go build -trimpath -o "$out/etcdctl" go.etcd.io/etcd/etcdctl/v3 &&
+		go build -trimpath -o "$out/etcdutl" go.etcd.io/etcd/etcdutl/v3) >&2 ||
 		fail "building etcd $ETCD in $etcdbuild failed; the Go toolchain's words are above"
 }
 

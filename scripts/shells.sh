@@ -17,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 
 mkdir "$work/path"
-for program in etcd etcdctl redis-server postgres initdb psql pgbouncer mariadbd mysqld memcached zkServer.sh kube-apiserver nats-server; do
+for program in etcd etcdctl etcdutl redis-server postgres initdb psql pgbouncer mariadbd mysqld memcached zkServer.sh kube-apiserver nats-server; do
 	printf '#!/bin/sh\necho "$0" >>"%s"\nexit 1\n' "$work/taken" >"$work/path/$program"
 	chmod 755 "$work/path/$program"
 done

@@ -49,7 +49,7 @@ func Find(name string) (string, error) {
 			name, ErrNotInstalled, folder)
 	}
 	piece, _, _ := strings.Cut(name, "/")
-	if piece == "etcdctl" {
+	if piece == "etcdctl" || piece == "etcdutl" {
 		piece = "etcd"
 	}
 	if is, wanted := stamped(folder, piece), versions[piece]; is != wanted && is != anyVersion {
