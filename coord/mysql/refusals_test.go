@@ -32,6 +32,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 		says string
 	}{
 		"no DSN":           {"secret at host", nil, "write user:password@tcp(host:3306)/database"},
+		"another's URL":    {strings.Replace(m.URL(), "mysql://", "postgres://", 1), nil, "mysql://user:password@host:3306/database"},
 		"a URL's setting":  {m.URL() + "?tls=maybe", nil, "behind the ?"},
 		"a table's name":   {m.URL(), []Option{WithTable("a.b.c")}, "database.table"},
 		"a wrong password": {storecheck.As(t, m.URL(), "root", "wrong", ""), nil, "password is wrong"},
@@ -53,7 +54,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 		}
 		class := driver.ErrDenied
 		switch name {
-		case "no DSN", "a URL's setting", "a table's name", "no database":
+		case "no DSN", "another's URL", "a URL's setting", "a table's name", "no database":
 			class = coord.ErrInvalid
 		case "no such database":
 			class = driver.ErrMissing

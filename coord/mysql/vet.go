@@ -139,7 +139,7 @@ func (v *vetted) take(b []byte) int {
 		}
 	}
 	for i := 0; i < n && p.number == 0 && p.zero == 0; i++ {
-		if b[i] == 0 && at+i > 0 {
+		if b[i] == 0 {
 			p.zero = at + i
 		}
 	}
