@@ -85,7 +85,7 @@ func (p *place) await(ctx context.Context, wait []driver.Node) ([]driver.Node, e
 		if !p.rest(ctx, pause) {
 			continue
 		}
-		if stop == nil && !time.Now().Before(watch) {
+		if stop == nil && !time.Now().Before(watch) && (poll.looked || !s.d.sure) { // who is called has to write
 			stop = s.d.watchOver(p.clerk, wait, &poll.far)
 			continue
 		}
@@ -156,6 +156,10 @@ func (p *place) Watch(ctx context.Context) error {
 func (p *place) check(ctx context.Context) error {
 	p.mu.Lock()
 	alarmed := p.alarms > p.answered
+	if alarmed && p.doubted.IsZero() {
+		p.doubted = time.Now()
+	}
+	left := p.s.d.unanswered() - time.Since(p.doubted) // an earlier look may have been broken off
 	p.patient = !alarmed
 	p.mu.Unlock()
 	defer func() {
@@ -170,7 +174,7 @@ func (p *place) check(ctx context.Context) error {
 	}
 	return p.bell.Unless(ctx, func(ctx context.Context) error {
 		if alarmed {
-			return driverkit.DoubtFor(ctx, life, p.s.d.unanswered(), look)
+			return driverkit.DoubtFor(ctx, life, left, look)
 		}
 		return look(ctx)
 	})

@@ -16,6 +16,9 @@ type heartbeat struct {
 	called   Version       // at which it was called; zero: it was not
 }
 
+// mostHeartbeat is more than one takes.
+const mostHeartbeat = 64
+
 func (h heartbeat) rests() bool { return h.usual > 0 }
 
 func (h heartbeat) encode() []byte {
@@ -52,5 +55,8 @@ func (h heartbeat) age(now time.Time) time.Duration { return now.Round(0).Sub(h.
 // isOverdue reports whether a session that rests should have been renewed by now, by clocks that may be wrong.
 func (h heartbeat) isOverdue(it Item) bool {
 	age := h.age(time.Now())
-	return h.rests() && (max(age, it.Age) > h.ttl/renewals+h.usual || age < -h.usual)
+	return h.rests() && (max(age, it.Age) > h.patience() || age < -h.usual)
 }
+
+// patience is how long a session that rests may stand still before it seems late.
+func (h heartbeat) patience() time.Duration { return h.ttl/renewals + h.usual }

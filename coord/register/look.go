@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // look looks at the line. changed reports whether one of those waited for has gone, or is not as it was.
@@ -24,7 +25,8 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 	p.s.touch()
 	here := make(map[string]bool, len(wait))
 	poll.further, poll.head = -1, ""
-	far := true
+	near := false
+	var others []driver.Node // ahead, and not waited for
 	for n := range l.nodes() {
 		if n.token >= me.token {
 			break
@@ -32,14 +34,24 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 		if poll.further++; poll.further == 0 {
 			poll.head = l.id(n).String()
 		}
+		waited := false
 		for _, w := range wait {
 			if uint64(w.Token) == n.token {
 				here[w.ID] = l.id(n).String() == w.ID
-				far = far && poll.further > 0
+				waited, near = true, near || poll.further == 0
 			}
 		}
+		if !waited {
+			others = append(others, driver.Node{Kind: l.kinds[n.kind]})
+		}
 	}
-	poll.far.Store(far)
+	kind := l.kinds[me.kind]
+	near = near || len(rules.For(kind)(driver.Node{Kind: kind}, others)) == 0
+	poll.far.Store(!near)
+	poll.looked = true
+	if near && p.s.rests.Load() {
+		p.s.seeCall(ctx)
+	}
 	for _, w := range wait {
 		changed = changed || !here[w.ID]
 	}
@@ -61,7 +73,7 @@ func (p *place) find(ctx context.Context, ask func(context.Context) error) (*lin
 	if l != nil {
 		if me, ok := l.find(p.s.id, p.n); ok {
 			p.mu.Lock()
-			p.answered = max(p.answered, alarms)
+			p.answered, p.doubted = max(p.answered, alarms), time.Time{}
 			p.mu.Unlock()
 			return l, me, nil
 		}
@@ -172,7 +184,8 @@ type polling struct {
 	away    time.Duration // for those who are far: nobody tells them that they are no more
 	further int           // how many are ahead
 	head    string        // the ID of the first in line, if that is somebody else
-	far     atomic.Bool   // none of those waited for is the first in line
+	far     atomic.Bool   // those waited for may go, and it would not be next: none of them is first in line, and others are in its way
+	looked  bool          // so that is known
 	since   time.Time
 }
 
@@ -185,7 +198,7 @@ func (d *Driver) polling() *polling {
 	often := min(d.cfg.ttl/4, 2*time.Second)
 	p := &polling{mute: d.mute.Load(), least: often, away: 4 * often, since: time.Now()}
 	if d.sure {
-		p.least = min(d.cfg.ttl, 30*time.Second)
+		p.least = min(d.cfg.ttl*5/8, 30*time.Second) // who was called, and has not heard it, sees that in time: see session.seeCall
 	}
 	return p
 }

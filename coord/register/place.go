@@ -31,13 +31,14 @@ type place struct {
 	mu       sync.Mutex
 	shown    driver.Node
 	last     bool
-	seen     uint64 // the seq of the line that was shown last
-	turn     uint64 // not zero: told, with this seq, that nobody stands in its way
-	removed  uint64 // not zero: told, with this seq, that it was removed
-	stale    bool   // told to look again
-	alarms   uint64 // how many hints have said that it was removed
-	answered uint64 // how many of those had come before a look that found it
-	patient  bool   // Watch looks, and not because of an alarm
+	seen     uint64    // the seq of the line that was shown last
+	turn     uint64    // not zero: told, with this seq, that nobody stands in its way
+	removed  uint64    // not zero: told, with this seq, that it was removed
+	stale    bool      // told to look again
+	alarms   uint64    // how many hints have said that it was removed
+	doubted  time.Time // since when it looks because of one, and has not found it
+	answered uint64    // how many of those had come before a look that found it
+	patient  bool      // Watch looks, and not because of an alarm
 }
 
 func (p *place) Node() driver.Node {

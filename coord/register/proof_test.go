@@ -159,6 +159,33 @@ func (silent) Read(ctx context.Context, _ string) (Item, error) {
 	return Item{}, ctx.Err()
 }
 
+// A holder hears that its node was removed, and cannot ask. Now and then something makes it look once more.
+func TestWhoIsInDoubtStopsInTimeHoweverOftenItLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := aDriver("a")
+		d.store = silent{}
+		s := &session{d: d, id: sessionID{1}, life: driverkit.NewLife(t.Context()), stir: driverkit.NewBell()}
+		p := &place{s: s, bell: driverkit.NewBell(), hints: driverkit.NewBell()}
+		var leave func()
+		p.clerk, leave = d.clerk("a")
+		defer leave()
+		began := time.Now()
+		go func() {
+			for !s.life.Over() && time.Since(began) < 10*d.unanswered() {
+				time.Sleep(d.unanswered() * 2 / 3)
+				p.doubt()
+			}
+		}()
+		p.hint(5, youAreGone)
+		err, took := p.Watch(t.Context()), time.Since(began)
+		s.life.End(errLeftOpen)
+		d.life.End(errLeftOpen)
+		time.Sleep(d.unanswered()) // until all have noticed
+		require.ErrorIs(t, err, driver.ErrRemoved)
+		require.LessOrEqual(t, took, d.unanswered()+2*hintEvery)
+	})
+}
+
 func TestWhereThousandsWaitTheyFollowHintsLessOften(t *testing.T) {
 	s := &session{d: aDriver("a"), life: driverkit.NewLife(t.Context())}
 	p := &place{s: s, bell: driverkit.NewBell(), hints: driverkit.NewBell()}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
 // A session on which somebody only waits may rest, where no note is lost unsaid: it is renewed seldom, and its register says so.
@@ -78,7 +80,19 @@ func (s *session) touch() { s.heard.Store(int64(s.d.clock.own(time.Now()))) }
 
 // Rests reports whether the session's deadline may have passed only because it rests: the store was heard from lately.
 func (s *session) Rests() bool {
-	return s.rests.Load() && s.d.clock.own(time.Now())-time.Duration(s.heard.Load()) < 2*s.d.cfg.ttl
+	lately := 2 * driverkit.PollPause(s.d.cfg.ttl, int(s.waiting.Load())) // who waits for much looks at each seldom
+	return s.rests.Load() && s.d.clock.own(time.Now())-time.Duration(s.heard.Load()) < lately
+}
+
+// seeCall looks whether the session was called. It should have been told; but a way on which requests pass may have lost what it listens to.
+func (s *session) seeCall(ctx context.Context) {
+	rctx, cancel := s.d.requestFor(ctx)
+	defer cancel()
+	if it, err := s.d.store.Read(rctx, s.id.key()); err == nil {
+		if h, _ := parseHeartbeat(it.Value); !h.called.IsZero() {
+			s.stir.Ring()
+		}
+	}
 }
 
 // call has a session that rests renew itself, or be over a TTL from now.
@@ -89,7 +103,7 @@ func (d *Driver) call(ctx context.Context, id sessionID, it Item) error {
 	}
 	rctx, cancel := d.requestFor(ctx)
 	defer cancel()
-	h.ttl, h.usual, h.called = h.usual, 0, it.Version
+	h.ttl, h.usual, h.called, h.at = h.usual, 0, it.Version, time.Now()
 	_, err := d.store.Swap(rctx, Swap{Key: id.key(), Old: it.Version, Next: NewVersion(), Value: h.encode(), By: d.self,
 		Notes: d.notes(recipient{id: id}, "", 0, []notice{{what: showYourself}})})
 	if errors.Is(err, ErrConflict) { // it lives, or somebody else has called it

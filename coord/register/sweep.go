@@ -214,7 +214,7 @@ func (s *sweeper) look(ctx context.Context) (dead []candidate, gone bool, err er
 		// The list may have been read long after it was asked for; what counts is when it was asked for.
 		is, again := seen.see(&s.d.clock, it, sent, time.Now())
 		s.next = min(s.next, again)
-		if seen.usual > 0 {
+		if seen.usual > 0 && len(it.Value) <= mostHeartbeat {
 			s.rest[id] = it
 		}
 		if is || s.d.presence != nil { // the presence is asked when it is ended
@@ -223,6 +223,7 @@ func (s *sweeper) look(ctx context.Context) (dead []candidate, gone bool, err er
 		return true
 	})
 	if err != nil {
+		s.rest = nil
 		return nil, false, err
 	}
 	for id := range s.seen {

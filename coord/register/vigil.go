@@ -197,7 +197,7 @@ func (d *Driver) awaitEnd(ctx context.Context, id sessionID, v *vigil) error {
 		if !ok && d.presence == nil {
 			d.cannotTell(id, unread(it.Value, format))
 		}
-		if s.mayCall(h, it, d.isFirst(v) || d.isNear(v)) {
+		if s.mayCall(h, it, d.isFirst(v) || d.isNear(v), d.clock.own(sent)) {
 			if err := d.call(ctx, id, it); err != nil {
 				return d.failed(ctx, err)
 			}
@@ -262,9 +262,15 @@ type sighting struct {
 	called  time.Time
 }
 
-// mayCall reports whether to call a session that rests: it is first in line or about to be, or seems late; but not again and again.
-func (s *sighting) mayCall(h heartbeat, it Item, near bool) bool {
-	if !h.rests() || !near && !h.isOverdue(it) || time.Since(s.called) < h.usual {
+// mayCall reports whether to call a session that rests: it is first in line or about to be, or seems late; but not again and again, nor
+// if somebody else has just called it and it was renewed.
+func (s *sighting) mayCall(h heartbeat, it Item, near bool, now time.Duration) bool {
+	var still time.Duration
+	if s.version == it.Version {
+		still = now - s.still.First
+	}
+	again := !s.called.IsZero() && (still < h.usual || time.Since(s.called) < h.usual)
+	if !h.rests() || again || !near && !h.isOverdue(it) && still < h.patience() {
 		return false
 	}
 	s.called = time.Now()
@@ -286,5 +292,9 @@ func (s *sighting) see(c *clock, it Item, sent, answered time.Time) (dead bool, 
 		s.still = deadlines.Standstill{First: c.own(answered), Since: c.renewed(it, sent, answered, h.ttl)}
 	}
 	left := s.still.Left(c.own(sent), h.ttl)
-	return left == 0, max(left, time.Millisecond)
+	again = left
+	if h.rests() { // it may seem late before that, or rest no more
+		again = min(left, max(s.still.First+h.patience()-c.own(sent), h.usual))
+	}
+	return left == 0, max(again, time.Millisecond)
 }

@@ -35,9 +35,27 @@ var register = []Bug{
 		"coord/register/session.go", `	case what == showYourself:
 		s.stir.Ring()
 `, `	case what == showYourself:
-`, testsRegister("TestWhoIsCalledAndLivesKeepsItsPlace")),
+`, testsRegister("TestWhoHearsThatItIsCalledRenewsItselfAtOnce")),
 	one("register: where no note is lost unsaid, who waits is renewed all the same",
 		"coord/register/rest.go", `if !s.d.sure || s.d.mute.Load()`, `if true || !s.d.sure || s.d.mute.Load()`, testsRegister("TestCandidatesThatWaitAskForLittle")),
+	one("register: who is called, and has not heard it, does not see it either",
+		"coord/register/look.go", `		p.s.seeCall(ctx)
+`, ``, testsRegister("TestWhoDoesNotHearThatItIsCalledKeepsItsPlace")),
+	one("register: who is new calls the one ahead of it, whoever that is",
+		"coord/register/await.go", `(poll.looked || !s.d.sure)`, `(true || !s.d.sure)`, testsRegister("TestWhoIsNewCallsNobodyWhoIsNotNext")),
+	one("register: who could be beside the first in line does not call the one between them",
+		"coord/register/look.go", `near = near || len(rules.For`, `near = near || false && len(rules.For`, testsRegister("TestReadersBehindAWriterThatDiedAtRest")),
+	one("register: who was called looks as dead as before",
+		"coord/register/rest.go", `h.called, h.at = h.usual, 0, it.Version, time.Now()`, `h.called, h.at = h.usual, 0, it.Version, h.at`, testsRegister("TestWhoMayAllBeNextAreNotCalledByEachOfThem")),
+	one("register: each who may be next calls all the others",
+		"coord/register/vigil.go", `(still < h.usual || time.Since(s.called) < h.usual)`, `(false || time.Since(s.called) < h.usual)`, testsRegister("TestWhoMayAllBeNextAreNotCalledByEachOfThem")),
+	one("register: who looks on trusts a session that rests for as long as that stands",
+		"coord/register/vigil.go", `	if h.rests() { // it may`, `	if false && h.rests() { // it may`, testsRegister("TestWhoLooksOnSeesThatWhoRestedIsDead")),
+	one("register: whoever is in doubt counts anew with each look",
+		"coord/register/await.go", `p.s.d.unanswered() - time.Since(p.doubted)`, `p.s.d.unanswered()`, testsRegister("TestWhoIsInDoubtStopsInTimeHoweverOftenItLooks")),
+	one("register: a list without an end is kept if all in it rest",
+		"coord/register/sweep.go", `		s.rest = nil
+`, ``, testsRegister("TestASweeperKeepsNothingOfAListOfSleepersWithoutAnEnd")),
 	one("driver: a card of a newer version is somebody's data",
 		"coord/driver/node.go", `	if isNewerCard(b) {
 `, `	if false && isNewerCard(b) {
