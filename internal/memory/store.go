@@ -5,6 +5,7 @@ package memory
 
 import (
 	"context"
+	"crypto/rand"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 // Store is a store in this process.
 type Store struct {
+	id        string // of its memory
 	began     time.Time
 	mu        sync.Mutex
 	registers map[string]kept
@@ -39,7 +41,7 @@ type kept struct {
 
 // NewStore returns an empty store.
 func NewStore() *Store {
-	return &Store{began: time.Now(), registers: make(map[string]kept), listeners: make(map[string]map[*listener]struct{})}
+	return &Store{id: rand.Text(), began: time.Now(), registers: make(map[string]kept), listeners: make(map[string]map[*listener]struct{})}
 }
 
 // NewMuteStore returns an empty store that does not tell of swaps.
@@ -179,7 +181,7 @@ func (s *Store) OnlySwapsTell() {}
 
 // Memory says that nothing is forgotten for as long as the store lasts.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
-	return register.Memory{For: register.Forever}, ctx.Err()
+	return register.Memory{ID: s.id, For: register.Forever}, ctx.Err()
 }
 
 // Strength returns the strength of a store that ends with its process.
