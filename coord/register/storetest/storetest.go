@@ -1,11 +1,15 @@
 package storetest
 
 import (
+	"context"
+	"errors"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/attempt"
 )
 
 // System is where the registers of a store are: what the suite needs to know about it, and to do to it. The author of a
@@ -16,7 +20,7 @@ import (
 // t.Fatal.
 type System struct {
 	// Open returns a store that shares nothing with the others in this process but the system, as if each were in a
-	// process of its own. It is closed when t ends; closing it a second time must do no harm.
+	// process of its own, and has asked it for its Memory once. It is closed when t ends; closing it a second time must do no harm.
 	Open func(t testing.TB) register.Store
 
 	// Mute says that the stores cannot tell: Listen returns ErrMute.
@@ -70,6 +74,7 @@ func Run(t *testing.T, start func(t testing.TB) *System) {
 	if sys.Open == nil {
 		t.Fatal("storetest: the System must give Open")
 	}
+	sys.tryOpen(t)
 	places := make(chan struct{}, 4) // so that a server's connections suffice
 	var crowd sync.WaitGroup
 	for _, o := range obligations {
@@ -87,6 +92,22 @@ func Run(t *testing.T, start func(t testing.TB) *System) {
 			}
 		}
 	})
+}
+
+// tryOpen checks what every scenario rests on, so that not each of them says it in its own way.
+func (sys *System) tryOpen(t testing.TB) {
+	t.Helper()
+	a, b := sys.Open(t), sys.Open(t)
+	if v := reflect.ValueOf(a); v.Comparable() && a == b {
+		t.Fatal("storetest: System.Open returned the same store twice: each must be a new one")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), attempt.Patience())
+	defer cancel()
+	for _, store := range []register.Store{a, b} {
+		if _, err := store.Read(ctx, "storetest"); errors.Is(err, register.ErrForgot) {
+			t.Fatalf("storetest: Read of a store that was opened just now: %v: System.Open must call Memory once", err)
+		}
+	}
 }
 
 // An obligation of a store, as a subtest, and the scenarios that show it.
