@@ -25,14 +25,14 @@ func noAge(s *scene) {
 	}
 }
 
-// coarse is how much a store may round an age down.
-const coarse = 1100 * time.Millisecond
+// coarse is how much a store may round an age down: to the difference of two moments in whole seconds, less one.
+const coarse = 2100 * time.Millisecond
 
 // aged checks an age, which is rounded down: nobody must be taken for dead too early.
 func (s *scene) aged(what string, age, least, most time.Duration) {
 	s.Helper()
 	if age < 0 || age > most+20*time.Millisecond || age < least-coarse {
-		s.Errorf("%s says an age of %v, want %v to %v", what, age, least, most)
+		s.Errorf("%s says an age of %v, want %v to %v (up to %v less is allowed)", what, age, least, most, coarse)
 	}
 }
 
