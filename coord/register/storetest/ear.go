@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -87,7 +88,10 @@ func (s *scene) listenAs(store register.Store, e *ear) *ear {
 	ctx, cancel := s.while()
 	defer cancel() // the listening lasts
 	stop, err := store.Listen(ctx, e.topic, e.hear)
-	if err != nil {
+	switch {
+	case errors.Is(err, register.ErrMute):
+		s.Fatalf("Listen to %.60q: %v: set System.Mute if it cannot", e.topic, err)
+	case err != nil:
 		s.Fatalf("Listen to %.60q: %v", e.topic, err)
 	}
 	e.stop = sync.OnceFunc(stop)

@@ -30,6 +30,9 @@ func swapIsSeen(s *scene) {
 	stores := s.opened(3)
 	var stands register.Item
 	for i := range s.rounds(200) {
+		if s.Failed() {
+			return
+		}
 		stands = s.put(stores[i%3], s.key("k"), stands.Version, "x")
 		s.stands(stores[(i+1)%3], stands)
 		s.stands(stores[(i+2)%3], stands)
@@ -47,6 +50,8 @@ func neverBack(s *scene) {
 	var answered atomic.Uint64
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
+	defer readers.Wait()
+	defer close(stop)
 	for i := range 6 {
 		readers.Go(func() {
 			for {
@@ -74,10 +79,11 @@ func neverBack(s *scene) {
 	}
 	var stands register.Item
 	for i := range s.rounds(300) {
+		if s.Failed() {
+			return
+		}
 		n := uint64(i)
 		stands = s.put(stores[n%3], s.key("k"), stands.Version, string(binary.BigEndian.AppendUint64(nil, n+1)))
 		answered.Store(n + 1)
 	}
-	close(stop)
-	readers.Wait()
 }

@@ -126,7 +126,9 @@ func (s *scene) swap(store register.Store, sw register.Swap) register.Item {
 	if err != nil {
 		s.Fatalf("Swap of %.60q from %x to %x: %v", sw.Key, sw.Old, sw.Next, err)
 	}
-	s.same("what Swap returned", it, register.Item{Key: sw.Key, Value: sw.Value, Version: sw.Next})
+	if !s.same("what Swap returned", it, register.Item{Key: sw.Key, Value: sw.Value, Version: sw.Next}) {
+		s.FailNow() // what comes next would say the same
+	}
 	return it
 }
 
@@ -162,14 +164,18 @@ func (s *scene) stands(store register.Store, want register.Item) {
 }
 
 // same compares items, but for the age.
-func (s *scene) same(what string, got, want register.Item) {
+func (s *scene) same(what string, got, want register.Item) (same bool) {
 	s.Helper()
+	same = true
 	if got.Key != want.Key || got.Version != want.Version || !bytes.Equal(got.Value, want.Value) {
 		s.Errorf("%s: %s, want %s", what, brief(got), brief(want))
+		same = false
 	}
 	if got.Version.IsZero() && got.Age != 0 {
 		s.Errorf("%s: the age of an empty register is %v, and not zero", what, got.Age)
+		same = false
 	}
+	return same
 }
 
 // brief formats an item for a failure.
