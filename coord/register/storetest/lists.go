@@ -21,14 +21,15 @@ var lists = []scenario{
 
 func listsPrefix(s *scene) {
 	a, b := s.open(), s.open()
-	names := append([]string{"abc", "abd", "ab/c", "ab%c", `ab\c`, "AB", "ABC", "xabc"}, alike...)
+	long := strings.Repeat("l", 500)
+	names := append([]string{"abc", "abd", "ab/c", "ab%c", `ab\c`, "AB", "ABC", "xabc", long + "a"}, alike...)
 	want := map[string]register.Item{}
 	for _, name := range names {
 		if _, ok := want[s.key(name)]; !ok {
 			want[s.key(name)] = s.put(a, s.key(name), register.Version{}, name)
 		}
 	}
-	for _, prefix := range append(names, "", "abcd", "ab[", "a[b", "a{b}", "a*c", "a%c", "a?c", "a.*", "^a", "a$", "nothing", strings.Repeat("n", 1000)) {
+	for _, prefix := range append(names, "", "abcd", "ab[", "a[b", "a{b}", "a*c", "a%c", "a?c", "a.*", "^a", "a$", "nothing", strings.Repeat("n", 1000), long, long+"b") {
 		got := s.listed(b, s.key(prefix))
 		n := 0
 		for key, it := range want {

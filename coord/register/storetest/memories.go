@@ -11,6 +11,7 @@ import (
 
 var memories = []scenario{
 	{name: "the memory of a store that forgets nothing stays", run: memoryStays},
+	{name: "the memory of a store that may forget grows older", run: memoryGrows},
 	{name: "after a restart all is there, or the store says that it may have forgotten", alone: true, run: restartForgetsNothing},
 	{name: "a store that has forgotten says so until it is asked for its memory", alone: true, run: forgotten},
 	{name: "what is thrown away does not count as empty", alone: true, run: thrownAway},
@@ -26,6 +27,9 @@ func (s *scene) remembers(store register.Store) register.Memory {
 	})
 	if m.For < 0 { // no clock of a test was set back
 		s.Errorf("it remembers everything for %v", m.For)
+	}
+	if m.ID == "" { // whoever compares it would take it for that of nobody
+		s.Errorf("the memory has no ID")
 	}
 	return m
 }
@@ -45,6 +49,19 @@ func memoryStays(s *scene) {
 		if grown := m.For - first.For; grown > time.Since(at)+time.Second {
 			s.Errorf("it remembers everything for %v longer than %v ago", grown, time.Since(at))
 		}
+	}
+}
+
+// Nobody is let in until it is as old as the longest TTL.
+func memoryGrows(s *scene) {
+	a := s.open()
+	first := s.remembers(a)
+	if first.For == register.Forever {
+		s.Skip("the store never forgets")
+	}
+	time.Sleep(2500 * time.Millisecond) // more than whole seconds hide
+	if m := s.remembers(a); m.For <= first.For {
+		s.Errorf("it remembers everything for %v, and did for %v 2.5 s ago: nobody is ever let in unless that grows", m.For, first.For)
 	}
 }
 
@@ -84,7 +101,7 @@ func restartForgetsNothing(s *scene) {
 	// It may have been started with less than it had, while who holds by that is cut off. So whoever is new waits.
 	for _, store := range append(stores, s.open()) {
 		if m := s.remembers(store); m.For != register.Forever && m.For > time.Since(at) {
-			s.Errorf("it says that it remembers everything for %v, and was restarted %v ago", m.For, time.Since(at))
+			s.Errorf("it says that it remembers everything for %v, and was restarted %v ago: say Forever, or begin anew after a restart", m.For, time.Since(at))
 		}
 	}
 	// All goes on.

@@ -26,6 +26,7 @@ const (
 	secondTryConflicts    flaw = "a second try conflicts with the first"
 	secondTryApplied      flaw = "a second try is applied once more"
 	versionCounts         flaw = "versions are told apart by a count that begins anew with the register"
+	valuesCompared        flaw = "a swap goes by a hash of the value, which has no version in it"
 	checkedThenSwapped    flaw = "the version is read in one request and the value written in another"
 	conflictIsBare        flaw = "a conflict brings nothing"
 	conflictIsStale       flaw = "a conflict brings what was read before"
@@ -39,6 +40,7 @@ const (
 	valueEndsAtZero       flaw = "values end at a zero byte"
 	tooLargeApplied       flaw = "a value that is too large is cut and written, and refused"
 	prefixIsPattern       flaw = "the prefix of a list is a pattern"
+	prefixCut             flaw = "the prefix of a list is cut at 400 bytes"
 	listMissesBusy        flaw = "a list misses what is swapped meanwhile"
 	listPaged             flaw = "a list shows its first page"
 	listHoldsLock         flaw = "a list holds a lock"
@@ -68,6 +70,8 @@ const (
 	forgetsInSilence      flaw = "a store forgets and does not say so"
 	losesInSilence        flaw = "what was thrown away counts as empty"
 	agesInRestart         flaw = "a memory goes on in a restart as if nothing could have been lost"
+	memoryStandsStill     flaw = "a memory does not grow older"
+	memoryHasNoName       flaw = "a memory has no name"
 	goroutineLeak         flaw = "each listening leaves a goroutine"
 	fileLeak              flaw = "Close leaves a file open"
 	closeWaitsForEver     flaw = "a stop after Close hangs"
@@ -103,8 +107,8 @@ type modelRegister struct {
 	item          register.Item
 	at, made      time.Time
 	count         int
-	versions      map[register.Version]int // which count a version stands for
-	by            register.Version         // who has it reserved
+	values        map[register.Version]string // that were swapped in with a version
+	by            register.Version            // who has it reserved
 	reservedUntil time.Time
 }
 
@@ -370,7 +374,7 @@ func (m *model) swap(sw register.Swap) (register.Item, error) {
 	key := m.key(sw.Key)
 	r := m.registers[key]
 	if r == nil {
-		r = &modelRegister{versions: map[register.Version]int{}}
+		r = &modelRegister{values: map[register.Version]string{}}
 		m.registers[key] = r
 	}
 	now := m.item(sw.Key).Version
@@ -378,6 +382,9 @@ func (m *model) swap(sw register.Swap) (register.Item, error) {
 	matches := now == sw.Old
 	if m.flaw == versionCounts && !sw.Old.IsZero() && !now.IsZero() {
 		matches = modelCount(sw.Old) == r.count
+	}
+	if value, ok := r.values[sw.Old]; m.flaw == valuesCompared && ok && !now.IsZero() {
+		matches = string(r.item.Value) == value
 	}
 	again := now == sw.Next
 	switch {
@@ -413,6 +420,7 @@ func (m *model) swap(sw register.Swap) (register.Item, error) {
 	r.count++
 	r.at = time.Now()
 	r.item = register.Item{Value: bytes.Clone(sw.Value), Version: sw.Next}
+	r.values[sw.Next] = string(sw.Value)
 	if m.flaw == versionCounts {
 		modelCounts.Store(sw.Next, r.count)
 	}
@@ -460,6 +468,9 @@ func (s *modelStore) List(ctx context.Context, prefix string, yield func(registe
 		return err
 	}
 	m := s.m
+	if m.flaw == prefixCut {
+		prefix = prefix[:min(len(prefix), 400)]
+	}
 	before := map[*modelRegister]int{}
 	if m.flaw == listMissesBusy {
 		for _, r := range m.registers {
@@ -638,7 +649,14 @@ func (s *modelStore) Memory(ctx context.Context) (register.Memory, error) {
 	}
 	defer s.m.mu.Unlock()
 	s.knows = s.m.memory
-	return register.Memory{ID: fmt.Sprint(s.m.memory), For: time.Since(s.m.since)}, nil
+	mem := register.Memory{ID: fmt.Sprint(s.m.memory), For: time.Since(s.m.since)}
+	switch s.m.flaw {
+	case memoryStandsStill:
+		mem.For = 0
+	case memoryHasNoName:
+		mem.ID = ""
+	}
+	return mem, nil
 }
 
 func (s *modelStore) Strength() driver.Strength {

@@ -16,6 +16,7 @@ var swaps = []scenario{
 	{name: "a conflict brings what stands there", run: conflictBrings},
 	{name: "a second try is a success", run: secondTry},
 	{name: "a try that comes late finds that it is late", run: lateTry},
+	{name: "a value that comes back is another one", run: valueComesBack},
 	{name: "empties a register", run: empties},
 	{name: "of many one wins", run: oneWins},
 	{name: "of many that create one wins", run: oneCreates},
@@ -104,6 +105,27 @@ func lateTry(s *scene) {
 			s.conflicts(b, late, again)
 		}
 		again = s.put(a, key, again.Version, "anew and again")
+	}
+}
+
+// A system that compares a hash of the value, such as an ETag, would take one for the other.
+func valueComesBack(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key("k")
+	first := s.put(a, key, register.Version{}, "a")
+	stands := s.put(b, key, s.put(b, key, first.Version, "b").Version, "a")
+	late := []register.Swap{
+		{Key: key, Old: first.Version, Next: register.NewVersion(), Value: []byte("c")},
+		{Key: key, Old: first.Version},
+	}
+	for _, sw := range late {
+		s.conflicts(a, sw, stands)
+	}
+	// The same where it was emptied meanwhile.
+	s.remove(b, stands)
+	stands = s.put(b, key, register.Version{}, "a")
+	for _, sw := range late {
+		s.conflicts(a, sw, stands)
 	}
 }
 
@@ -224,7 +246,7 @@ func oneReplacesOrDeletes(s *scene) {
 			}
 		}
 		if !(replaced == 0 && len(won) == many/2) && !(replaced == 1 && len(won) == 1) {
-			s.Fatalf("%d won, %d of them replaced", len(won), replaced)
+			s.Fatalf("%d swaps succeeded, %d of which replace: want one that replaces and no other, or the %d that delete", len(won), replaced, many/2)
 		}
 		s.stands(stores[1], won[0])
 		if replaced == 1 {
@@ -272,12 +294,15 @@ func manyCount(s *scene) {
 	}
 	all.Wait()
 	got, _ := strconv.Atoi(string(s.read(stores[0], s.key("k")).Value))
-	if got < many*each || got > many*each+unanswered {
-		s.Errorf("%d swaps counted to %d, and %d had no answer", many*each, got, unanswered)
+	switch {
+	case got < many*each:
+		s.Errorf("%d swaps counted to %d, and %d had no answer: swaps were overwritten", many*each, got, unanswered)
+	case got > many*each+unanswered:
+		s.Errorf("%d swaps counted to %d, and %d had no answer: some were applied twice", many*each, got, unanswered)
 	}
 	for number, times := range given {
 		if times > 1 {
-			s.Errorf("%d was given %d times", number, times)
+			s.Errorf("%d was given %d times: as many swaps from the same version were applied", number, times)
 		}
 	}
 }
