@@ -36,5 +36,5 @@ func Query(ctx context.Context, try func() error, undone, cut func(error) bool) 
 	})
 }
 
-// Never is for a Query that nobody can stand in the way of.
+// Never is an undone or a cut for what never happens: where the server says nothing that is worth another try at once.
 func Never(error) bool { return false }

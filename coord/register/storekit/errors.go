@@ -93,8 +93,9 @@ type notOurs struct{ error }
 
 func (e *notOurs) Unwrap() error { return e.error }
 
-// Listed returns what a list says of a register that was read. One that is not ours stands, so that nobody takes it for a session
-// that is over, and has a value that is nobody's: whoever can write to one register keeps nobody from listing the others.
+// Listed returns what a list says of a register that was read. key is its key, or as much of that as is known. One that is not ours
+// stands, so that nobody takes it for a session that is over, and has a value that is nobody's: whoever can write to one register
+// keeps nobody from listing the others.
 func Listed(key string, it register.Item, err error) (register.Item, error) {
 	var e *notOurs
 	if !errors.As(err, &e) {

@@ -11,14 +11,14 @@ import (
 type Expected[At any] struct {
 	Look   func() (register.Item, At, error)  // what stands there
 	Change func(at At) (register.Item, error) // replaces what stands at that
-	Stale  func(err error) bool               // whether Change was refused since something else stands there
+	Stale  func(err error) bool               // whether Change was refused since something else stands there, or nothing any more
 }
 
 // errUnsteady says that others write to a register again and again, and swap nothing.
 var errUnsteady = errors.New("it changes all the time, though nobody swaps the register: what else writes to it?")
 
 // Swap changes what was seen last. It looks first unless that is sure to be what is to be replaced, and looks again if it is not there
-// any more.
+// any more. So sure says that what was seen last had the version w.Old.
 // A swap that changes nothing asks nobody who would check the guess, so it looks as well.
 func (e Expected[At]) Swap(w *register.Swap, last At, sure bool) (register.Item, error) {
 	changesNothing := w.Old == w.Next && len(w.Notes) == 0

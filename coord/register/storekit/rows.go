@@ -37,7 +37,7 @@ const (
 
 // Pages lists the registers whose keys begin with prefix in the order of their keys. page returns those from one key up to,
 // and without, another: the first ones, size at most. One whose value it leaves out, which is nil then, is read by itself. No
-// connection is in use while yield is called.
+// connection is in use while yield is called. It is of no use where a key is found by a hash of it.
 func Pages(prefix string, size int, page func(from, to []byte) ([]register.Item, error), read func(key string) (register.Item, error),
 	yield func(register.Item) bool) error {
 	from, to := []byte(prefix), append([]byte(prefix), 0xff) // keys are UTF-8, so none of their bytes is 0xff

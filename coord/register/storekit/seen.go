@@ -6,7 +6,7 @@ import "sync"
 const maxSeen = 4096
 
 // Seen is what a store has seen last of its registers, such as the numbers that the server has given to them, so that the next
-// swap need not read first. The zero Seen is empty.
+// swap need not read first. It has at most 4,096 of them, and then begins anew. The zero Seen is empty.
 type Seen[At any] struct {
 	mu  sync.Mutex
 	all map[string]At

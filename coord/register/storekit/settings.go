@@ -15,7 +15,7 @@ type Settings struct {
 	Longest       time.Duration  // TTL that anybody uses who shares the store
 	Log           *slog.Logger   // never nil after Configure
 	Client        []coord.Option // of the client that Connect makes
-	LongestAtOpen bool           // the store itself goes by Longest, so Open is told it as well
+	LongestAtOpen bool           // the store itself goes by Longest, so Open is told it as well; set before Configure
 }
 
 // Way is one of the ways into a store's package: what an option is given to.
@@ -34,8 +34,8 @@ const unset = time.Duration(math.MinInt64)
 const maxTTL = 24 * time.Hour
 
 // Configure applies options to a configuration whose defaults are set, and checks the settings in it. A nil option changes
-// nothing. Without a TTL it is register.DefaultTTL, and without a logger nothing is logged. An option that would have no effect
-// is refused: whoever gives one relies on it.
+// nothing. Without a TTL it is register.DefaultTTL, and so is Longest if nobody sets that; without a logger nothing is logged. An
+// option that would have no effect is refused: whoever gives one relies on it.
 func Configure[C any, O ~func(*C)](p Package, way Way, c *C, s *Settings, opts []O) error {
 	s.TTL, s.Longest = unset, unset
 	for _, o := range opts {
