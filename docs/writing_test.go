@@ -33,6 +33,8 @@ func TestWhatThePagesOnWritingNameIsThere(t *testing.T) {
 				folder, within = "coord/drivertest", n[1]+"."+n[2]
 			case "Client", "Hold":
 				folder, within = "coord", n[1]+"."+n[2]
+			case "pkg":
+				folder, within = "coord/register/storekit", "Package."+n[2]
 			case "Swap":
 				folder, within = "coord/register", n[1]+"."+n[2]
 			default:
