@@ -29,7 +29,7 @@ func (s *scene) remembers(store register.Store) register.Memory {
 		s.Errorf("it remembers everything for %v", m.For)
 	}
 	if m.ID == "" { // whoever compares it would take it for that of nobody
-		s.Errorf("the memory has no ID")
+		s.Fatal("the memory has no ID")
 	}
 	return m
 }
