@@ -126,8 +126,8 @@ func (s *scene) swap(store register.Store, sw register.Swap) register.Item {
 	if err != nil {
 		s.Fatalf("Swap of %.60q from %x to %x: %v", sw.Key, sw.Old, sw.Next, err)
 	}
-	if !s.same("what Swap returned", it, register.Item{Key: sw.Key, Value: sw.Value, Version: sw.Next}) {
-		s.FailNow() // what comes next would say the same
+	if wrong := unlike(it, register.Item{Key: sw.Key, Value: sw.Value, Version: sw.Next}); wrong != "" {
+		s.Fatalf("what Swap returned: %s", wrong) // all that follows would say the same
 	}
 	return it
 }
@@ -164,18 +164,22 @@ func (s *scene) stands(store register.Store, want register.Item) {
 }
 
 // same compares items, but for the age.
-func (s *scene) same(what string, got, want register.Item) (same bool) {
+func (s *scene) same(what string, got, want register.Item) {
 	s.Helper()
-	same = true
-	if got.Key != want.Key || got.Version != want.Version || !bytes.Equal(got.Value, want.Value) {
-		s.Errorf("%s: %s, want %s", what, brief(got), brief(want))
-		same = false
+	if wrong := unlike(got, want); wrong != "" {
+		s.Errorf("%s: %s", what, wrong)
 	}
-	if got.Version.IsZero() && got.Age != 0 {
-		s.Errorf("%s: the age of an empty register is %v, and not zero", what, got.Age)
-		same = false
+}
+
+// unlike says what is wrong with an item, or "".
+func unlike(got, want register.Item) string {
+	switch {
+	case got.Key != want.Key || got.Version != want.Version || !bytes.Equal(got.Value, want.Value):
+		return fmt.Sprintf("%s, want %s", brief(got), brief(want))
+	case got.Version.IsZero() && got.Age != 0:
+		return fmt.Sprintf("the age of an empty register is %v, and not zero", got.Age)
 	}
-	return same
+	return ""
 }
 
 // brief formats an item for a failure.

@@ -197,7 +197,7 @@ func (s *scene) insistKnowing(store register.Store, sw register.Swap) (it regist
 func (s *scene) mustHaveOneWinner(store register.Store, won, lost []register.Item) register.Item {
 	s.Helper()
 	if len(won) != 1 || len(lost) != many-1 {
-		s.Fatalf("of %d, %d won and %d lost", many, len(won), len(lost))
+		s.Fatalf("of %d, %d won and %d lost: one must win", many, len(won), len(lost))
 	}
 	for _, it := range lost {
 		s.same("what a conflict brought", it, won[0])
