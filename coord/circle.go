@@ -14,6 +14,7 @@ import (
 const (
 	mostLooked   = 8           // lines of the caller's client that are looked at for a circle
 	mostFollowed = 8           // lines of others that are, for a longer one
+	mostIn       = 1000        // contenders of a line that are
 	circleFor    = time.Second // how long all that may take
 	surveyShare  = 20          // a client that lists the lines for this does nothing of the kind for so many times as long
 )
@@ -42,8 +43,8 @@ func (a *acquire) nameCircle(ctx context.Context, e *Error) {
 	if err != nil {
 		return
 	}
-	c := circle{acquire: a, has: make(map[process]Node), wants: make(map[process]string), waits: make(map[process][]wait)}
-	for _, n := range ahead {
+	c := circle{acquire: a, has: make(map[process]Node), wants: make(map[process]string), waits: make(map[process][]*owned)}
+	for _, n := range ahead[:min(len(ahead), mostIn)] {
 		if p := processOf(n.Owner); n.Holds && p != (process{}) && p != processOf(a.owner) {
 			c.has[p] = n
 		}
@@ -70,15 +71,15 @@ func (a *acquire) nameCircle(ctx context.Context, e *Error) {
 // circle is what is known of who waits for whom.
 type circle struct {
 	*acquire
-	has   map[process]Node   // who has the line that was asked for
-	wants map[process]string // who waits for what this client holds, and in which line
-	waits map[process][]wait // for whom the others wait
+	has   map[process]Node     // who has the line that was asked for
+	wants map[process]string   // who waits for what this client holds, and in which line
+	waits map[process][]*owned // for what the others wait
 }
 
-// wait is one process that another one waits for, in a line.
-type wait struct {
-	whom process
+// owned is a line, and who has it. All who wait there wait for that.
+type owned struct {
 	line string
+	by   []process
 }
 
 // seeBehind notes who waits behind what this client holds in a line.
@@ -129,18 +130,17 @@ func (c *circle) follow(ctx context.Context, e *Error, known []string) {
 
 // see notes who waits for whom in a line of others. Whoever has the line itself goes on: another thread waits there.
 func (c *circle) see(line string, nodes []Node) {
-	var holders []process
-	for _, n := range nodes {
+	t, there := &owned{line: line}, make(map[process]bool)
+	for _, n := range nodes[:min(len(nodes), mostIn)] {
 		p := processOf(n.Owner)
 		switch {
-		case p == (process{}) || p == processOf(c.owner):
+		case p == (process{}) || p == processOf(c.owner) || there[p]:
 		case n.Holds:
-			holders = append(holders, p)
-		case !slices.Contains(holders, p):
-			for _, h := range holders {
-				c.waits[p] = append(c.waits[p], wait{h, line})
-			}
+			t.by = append(t.by, p)
+		default:
+			c.waits[p] = append(c.waits[p], t)
 		}
+		there[p] = true
 	}
 }
 
@@ -152,7 +152,7 @@ func (c *circle) closed(e *Error) bool {
 		long int
 	}
 	first := slices.SortedFunc(maps.Keys(c.has), func(p, q process) int { return cmp.Or(cmp.Compare(p.host, q.host), p.pid-q.pid) })
-	seen := make(map[process]bool)
+	seen, through := make(map[process]bool), make(map[*owned]bool)
 	for _, start := range first {
 		for todo := []way{{at: start, long: 2}}; len(todo) > 0; todo = todo[1:] {
 			w := todo[0]
@@ -169,8 +169,15 @@ func (c *circle) closed(e *Error) bool {
 				}
 				return true
 			}
-			for _, next := range c.waits[w.at] {
-				todo = append(todo, way{next.whom, w.said + fmt.Sprintf("%v for %q, ", w.at, shorten(next.line)), w.long + 1})
+			for _, t := range c.waits[w.at] {
+				if through[t] {
+					continue // whoever has that line is in todo already
+				}
+				through[t] = true
+				said := w.said + fmt.Sprintf("%v for %q, ", w.at, shorten(t.line))
+				for _, p := range t.by {
+					todo = append(todo, way{p, said, w.long + 1})
+				}
 			}
 		}
 	}

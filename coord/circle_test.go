@@ -3,6 +3,7 @@ package coord_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -90,14 +91,14 @@ func newCast(t *testing.T, s *mem.Service) *cast {
 
 func (x *cast) takes(c *coord.Client, line, kind string) {
 	x.t.Helper()
-	h, err := c.Acquire(x.ctx, line, kind, nil, coord.Rule{WaitFor: rules.For(kind)})
+	h, err := c.Acquire(x.ctx, line, kind, nil, coord.Rule{WaitFor: rules.For(kind), Sight: rules.Sight(kind)})
 	require.NoError(x.t, err)
 	x.holds = append(x.holds, h)
 }
 
 func (x *cast) waits(c *coord.Client, line, kind string) {
 	x.waiting.Go(func() {
-		_, err := c.Acquire(x.ctx, line, kind, nil, coord.Rule{WaitFor: rules.For(kind)})
+		_, err := c.Acquire(x.ctx, line, kind, nil, coord.Rule{WaitFor: rules.For(kind), Sight: rules.Sight(kind)})
 		assert.ErrorIs(x.t, err, context.Canceled)
 	})
 	synctest.Wait()
@@ -264,4 +265,74 @@ func TestALineThatIsSpoiltHidesNoCircle(t *testing.T) {
 		x.waits(third, "shop/a", rules.Lock)
 		assert.Equal(t, "shop/a", runsOut(t, c, "shop/b").Circle)
 	})
+}
+
+func TestACircleGoesThroughReadersAndPermits(t *testing.T) {
+	for kind, asked := range map[string]string{rules.Reader: rules.Writer, rules.Permits(1, 2): rules.Permits(1, 2)} {
+		bubble.Run(t, func(t *testing.T, s *mem.Service) {
+			x := newCast(t, s)
+			defer x.leaves()
+			first, second, third, fourth := s.Client(), from(s, 101), from(s, 102), from(s, 103)
+			x.takes(first, "a", rules.Lock)
+			x.takes(second, "b", rules.Lock)
+			x.takes(fourth, "c", kind)
+			x.takes(third, "c", kind)
+			x.waits(second, "c", asked)
+			x.waits(third, "a", rules.Lock)
+			e := runsOut(t, first, "b")
+			assert.Equal(t, "a", e.Circle, kind)
+			assert.ErrorContains(t, e, "3 processes wait in a circle: ")
+		})
+	}
+}
+
+// madeUp is a service on which somebody else may make up a line.
+type madeUp struct {
+	spoilt
+	nodes []driver.Node
+}
+
+func (d *madeUp) Line(ctx context.Context, line string) ([]driver.Node, error) {
+	if line == d.which {
+		return d.nodes, nil
+	}
+	return d.Driver.Line(ctx, line)
+}
+
+// Whoever waits in a line waits for all who have it: that is said once for each line, and only the first thousand there are looked at.
+func TestALineOfAStrangerCostsLittleToLookAt(t *testing.T) {
+	for _, c := range []struct {
+		readers, writers int
+		circle           string
+	}{{400, 400, "shop/a"}, {8000, 8000, ""}} {
+		bubble.Run(t, func(t *testing.T, s *mem.Service) {
+			x := newCast(t, s)
+			defer x.leaves()
+			d := &madeUp{spoilt: spoilt{s.Client().Driver(), "shop/0"}}
+			client, second, third := coord.NewClient(d), from(s, 101), from(s, 102)
+			x.takes(client, "shop/a", rules.Lock)
+			x.takes(second, "shop/b", rules.Lock)
+			x.takes(third, "shop/c", rules.Lock)
+			x.waits(third, "shop/a", rules.Lock)
+			stand := func(kind string, owner driver.Owner, pid int) {
+				owner.PID = pid
+				d.nodes = append(d.nodes, driver.Node{Line: d.which, Kind: kind, Token: driver.Token(len(d.nodes) + 1), Owner: owner})
+			}
+			us := x.holds[0].Node().Owner
+			stand(rules.Reader, us, 102)
+			for i := range c.readers {
+				stand(rules.Reader, us, 1_000_000+i)
+			}
+			for i := range c.writers {
+				stand(rules.Writer, us, 2_000_000+i%2)
+			}
+			stand(rules.Writer, us, 101)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			e := runsOut(t, client, "shop/b")
+			runtime.ReadMemStats(&after)
+			assert.Equal(t, c.circle, e.Circle)
+			assert.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, uint64(64), "megabytes")
+		})
+	}
 }

@@ -102,7 +102,7 @@ type Error struct {
 	// Circle is a line that this client holds and that the Blocker, who has Line, waits for, or that somebody waits for whom the
 	// Blocker waits for, and so on: none of them goes on before one gives up. It is looked for when a MaxWait has run out; "" if none
 	// was seen. Of lines that this client has nothing to do with, eight at most are looked at, in the folder that those it knows have
-	// in common: `turnwise serve` and `turnwise top` show all circles.
+	// in common, and the first thousand nodes of each: `turnwise serve` and `turnwise top` show all circles.
 	Circle string
 }
 

@@ -61,9 +61,11 @@ var engine = []Bug{
 	one("a hold goes on for longer than it may",
 		"coord/hold.go", `if !h.overdue.IsZero() && !time.Now().Before(h.overdue) {`, `if false {`, testsEngine("TestAHoldEndsByItselfAndTheNextOneEnters")),
 	one("a thread waits beside its own process, and that closes a circle",
-		"coord/circle.go", `case !slices.Contains(holders, p):`, `default:`, testsEngine("TestAChainIsNoCircle")),
+		"coord/circle.go", ` || there[p]:`, `:`, testsEngine("TestAChainIsNoCircle")),
 	one("all lines are listed for a circle whenever a wait runs out",
 		"coord/circle.go", `if time.Now().Before(c.nextSurvey) {`, `if false {`, testsEngine("TestTheSearchForACircleIsBounded")),
+	one("a search for a circle goes through all who stand in a line",
+		"coord/circle.go", `for _, n := range nodes[:min(len(nodes), mostIn)] {`, `for _, n := range nodes {`, testsEngine("TestALineOfAStrangerCostsLittleToLookAt")),
 	one("a line that a neighbour has spoilt hides a circle",
 		"coord/circle.go", `case errors.Is(err, ErrDenied):`, `case false:`, testsEngine("TestALineThatIsSpoiltHidesNoCircle")),
 }
