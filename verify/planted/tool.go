@@ -109,4 +109,18 @@ var tool = []Bug{
 	one("tool: who gives way to a better candidate stands no more",
 		"cmd/turnwise/internal/cli/job.go", `if errors.Is(err, errOutranked) {`, `if errors.Is(err, errOutranked) && j.restart == "always" {`,
 		testsTool("./internal/cli", "TestWhetherElectStandsAgain")),
+	one("tool: a circle is shown with all its waits, however many there are",
+		"cmd/turnwise/internal/lines/waits.go", `len(circle.Waits) < mostWaits {`, `len(circle.Waits) < mostWaits || true {`,
+		testsTool("./internal/lines", "TestALineOfAStrangerCostsLittleToThinkAbout")),
+	one("tool: a tangled line is thought about without end",
+		"cmd/turnwise/internal/lines/waits.go", `l.tangled() {`, `l.tangled() && false {`,
+		testsTool("./internal/lines", "TestATangledLineHidesNoOther")),
+	{"tool: nobody sees a board while something is thought about", []Edit{
+		{"cmd/turnwise/internal/lines/survey.go", `	s.mu.Unlock()
+	slices.SortFunc(all`, `	slices.SortFunc(all`},
+		{"cmd/turnwise/internal/lines/survey.go", `	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.thought = t`, `	defer s.mu.Unlock()
+	s.thought = t`},
+	}, testsTool("./internal/lines", "TestNobodyWaitsWhileSomethingIsThoughtAbout")},
 }

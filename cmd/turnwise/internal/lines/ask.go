@@ -141,7 +141,7 @@ func (s *Survey) Line(ctx context.Context, name string) (Line, error) {
 		r.turns, r.pace = k.turns, k.pace
 	}
 	// Even if the answer took a while it is not stale: it is what was asked for.
-	l := r.show(name, Many, s.behind, now)
+	l := r.show(name, Many, s.thought.behind, now)
 	l.State = Live
 	return l, nil
 }

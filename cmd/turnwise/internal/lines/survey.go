@@ -47,8 +47,7 @@ type Survey struct {
 	known   map[string]*record
 	more    int
 	named   reading
-	rings   map[string]ring
-	behind  func(coord.Node) bool // whether somebody is in a circle, or behind one
+	thought thought
 	board   *Board
 	changed chan struct{} // closed when board is replaced
 
@@ -82,11 +81,22 @@ type record struct {
 	pace  pace
 }
 
+// thought is what came of thinking about what was read.
+type thought struct {
+	rings   map[string]ring
+	behind  func(coord.Node) bool // whether somebody is in a circle, or behind one
+	circles []Circle
+	waits   []Wait
+	owners  []Owner
+	tangled map[string]bool // lines
+}
+
 // New makes a survey of all lines whose names begin with prefix. service names what is looked at, and most is how many
 // contenders of each line a board shows.
 func New(source Source, service, prefix string, most int) *Survey {
 	s := &Survey{source: source, service: service, prefix: prefix, most: most, limit: mostRead, rounds: newThrottle(), wake: make(chan struct{}, 1),
 		known: make(map[string]*record), changed: make(chan struct{})}
+	s.thought.behind = func(coord.Node) bool { return false }
 	s.direct.init()
 	s.publish()
 	return s
@@ -193,6 +203,7 @@ func (s *Survey) follow(ctx context.Context) {
 		if s.name(ctx) {
 			s.read(ctx, time.Now().Add(period)) // however long the names took
 		}
+		s.think()
 		s.publish()
 		sleep(ctx, period-time.Since(start))
 	}
@@ -353,6 +364,37 @@ func (s *Survey) took(ctx context.Context, name string, r *record, nodes []coord
 	}
 }
 
+// think finds out who waits for whom in what was read. That may take a while, and nobody waits for it: until it is done, boards show
+// what came of it the last time.
+func (s *Survey) think() {
+	s.mu.Lock()
+	now, rings := time.Now(), s.thought.rings
+	var all []standing
+	for n, r := range s.known {
+		all = append(all, standing{name: n, asOf: r.asOf, all: r.nodes})
+	}
+	s.mu.Unlock()
+	slices.SortFunc(all, func(a, b standing) int { return strings.Compare(a.name, b.name) })
+	g, found, stuck, rings := assess(all, rings, now)
+	t := thought{rings: rings, circles: found, waits: g.waits(found), tangled: make(map[string]bool)}
+	t.behind = func(n coord.Node) bool { return stuck[g.owner(n)] }
+	told := make(map[string]bool)
+	for _, w := range t.waits {
+		for _, id := range []string{w.From, w.To} {
+			if !told[id] {
+				told[id] = true
+				t.owners = append(t.owners, Owner{id, g.owners[id].label})
+			}
+		}
+	}
+	for _, l := range g.lines {
+		t.tangled[l.name] = l.tangled()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.thought = t
+}
+
 // publish makes a board from what is known.
 func (s *Survey) publish() {
 	s.mu.Lock()
@@ -362,7 +404,6 @@ func (s *Survey) publish() {
 		Lines: []Line{}, Owners: []Owner{}, Waits: []Wait{}, Circles: []Circle{}}
 	b.named, b.tried = s.named.tried, now
 	names := make([]string, 0, len(s.known))
-	standings := make([]standing, 0, len(s.known))
 	for n, r := range s.known {
 		names = append(names, n)
 		if r.tried.Before(b.tried) {
@@ -377,25 +418,15 @@ func (s *Survey) publish() {
 	}
 	slices.Sort(names)
 	for _, n := range names {
-		standings = append(standings, standing{name: n, asOf: s.known[n].asOf, all: s.known[n].nodes})
-	}
-	g, found, stuck, rings := assess(standings, s.rings, now)
-	s.rings = rings
-	s.behind = func(n coord.Node) bool { return stuck[g.owner(n)] }
-	for _, n := range names {
-		b.Lines = append(b.Lines, s.known[n].show(n, s.most, s.behind, now))
-	}
-	b.Circles = append(b.Circles, found...)
-	b.Waits = append(b.Waits, g.waits(found)...)
-	told := make(map[string]bool)
-	for _, w := range b.Waits {
-		for _, id := range []string{w.From, w.To} {
-			if !told[id] {
-				told[id] = true
-				b.Owners = append(b.Owners, Owner{id, g.owners[id].label})
-			}
+		l := s.known[n].show(n, s.most, s.thought.behind, now)
+		if s.thought.tangled[n] && l.Error == "" {
+			l.Error = "too tangled to find every circle"
 		}
+		b.Lines = append(b.Lines, l)
 	}
+	b.Circles = append(b.Circles, s.thought.circles...)
+	b.Waits = append(b.Waits, s.thought.waits...)
+	b.Owners = append(b.Owners, s.thought.owners...)
 	whole := s.named
 	if s.only != "" {
 		whole = s.known[s.only].reading

@@ -444,3 +444,40 @@ func TestABoardOfOneLine(t *testing.T) {
 		assert.Equal(t, "odd", b.Error)
 	})
 }
+
+// However much there is to think about, whoever asks for a board gets one at once, with what is known so far.
+func TestNobodyWaitsWhileSomethingIsThoughtAbout(t *testing.T) {
+	his := "his:"
+	for weight := range 2 {
+		for i := range 500 {
+			his += fmt.Sprintf(" P%d:S%dof500", i, weight+1)
+		}
+	}
+	s := New(&fake{}, "fake", "", Few)
+	s.known["his"] = &record{nodes: scene(time.Now(), his)[0].all}
+	begun, done := make(chan struct{}), make(chan struct{})
+	go func() { close(begun); s.think(); close(done) }()
+	<-begun
+	time.Sleep(10 * time.Millisecond)
+	boards := 0
+	for thinking := true; thinking; boards++ {
+		select {
+		case <-done:
+			thinking = false
+		case <-time.After(time.Millisecond):
+			s.Board()
+		}
+	}
+	assert.Greater(t, boards, 10)
+	assert.NotEmpty(t, s.thought.waits)
+}
+
+func TestATangledLineSaysSo(t *testing.T) {
+	s := New(&fake{}, "fake", "", Few)
+	s.known["a"], s.known["b"] = &record{}, &record{}
+	s.thought.tangled = map[string]bool{"b": true}
+	s.publish()
+	b, _ := s.Board()
+	assert.Empty(t, b.Lines[0].Error)
+	assert.Equal(t, "too tangled to find every circle", b.Lines[1].Error)
+}

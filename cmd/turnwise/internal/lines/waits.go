@@ -25,36 +25,49 @@ type Wait struct {
 type Circle struct {
 	Since time.Time `json:"since"` // when it was first seen
 	Waits []Wait    `json:"waits"`
+	More  int       `json:"more"` // waits that are not listed
 }
 
 const (
-	mostWaits = 200  // how many a board shows
-	mostIn    = 1000 // contenders of a line that are looked at
-	mostKin   = 2000 // processes that are looked up
+	mostWaits = 200       // how many a board shows, and how many of a circle
+	mostIn    = 1000      // contenders of a line that are looked at
+	mostSteps = 2_000_000 // how often one of them is, on behalf of one behind it
+	mostKin   = 2000      // processes that are looked up
 )
 
-// standing is a line, and who is left in it.
+// standing is a line, and who stands in it.
 type standing struct {
 	name string
 	asOf time.Time
 	all  []coord.Node
-	left []coord.Node
+
+	of    []*process // whose each node is; nil if it does not say
+	waits []bool     // whether it waits, and its owner with it
+	steps int        // see mostSteps
 }
+
+// tangled reports whether it takes too long to see who waits for whom in the line. From then on everybody who is looked at there is
+// taken to go on: circles may be missed, and none is made up.
+func (l *standing) tangled() bool { return l.steps > mostSteps }
 
 // process is an owner, with what matters for who waits for whom.
 type process struct {
 	id    string
 	label string
-	lines []int          // those it stands in; a line appears as often as it stands there
-	waits map[string]int // the lines it waits in, by the IDs of its nodes
 	holds int
+	waits int
+	left  int // how many of its waits do not end by themselves, as far as is known
 }
+
+// place is that of a node: a line, and where in it.
+type place struct{ line, at int }
 
 // graph is who waits for whom.
 type graph struct {
 	lines  []standing
 	owners map[string]*process
 	ids    map[who]string
+	others []coord.Node // those that awaited looks at
 }
 
 // who is an owner, as its nodes say.
@@ -69,29 +82,33 @@ func newGraph(lines []standing) *graph {
 	g := &graph{lines: lines, owners: make(map[string]*process), ids: make(map[who]string)}
 	for i := range g.lines {
 		l := &g.lines[i]
-		l.all, l.left = l.all[:min(len(l.all), mostIn)], nil
+		l.all = l.all[:min(len(l.all), mostIn)]
+		l.of, l.waits = make([]*process, len(l.all)), make([]bool, len(l.all))
 	}
 	g.findKin()
-	for i, l := range g.lines {
-		for _, n := range l.all {
+	for _, l := range g.lines {
+		for j, n := range l.all {
 			id := g.owner(n)
 			if id == "" {
 				continue
 			}
 			p := g.owners[id]
 			if p == nil {
-				p = &process{id: id, label: cut(n.Owner.Label), waits: make(map[string]int)}
+				p = &process{id: id, label: cut(n.Owner.Label)}
 				g.owners[id] = p
 			}
 			if n.Owner.Label != "" && id == (who{n.Owner.Host, n.Owner.PID}.String()) {
 				p.label = cut(n.Owner.Label) // its own label, not that of a process it has started
 			}
-			p.lines = append(p.lines, i)
-			switch {
-			case n.Holds:
+			l.of[j] = p
+			if n.Holds {
 				p.holds++
-			case !g.heldByAnotherThread(l.all, n):
-				p.waits[n.ID] = i
+			}
+		}
+		for j, p := range l.of {
+			if p != nil && !l.all[j].Holds && !l.heldByAnotherThread(j) {
+				l.waits[j] = true
+				p.waits++
 			}
 		}
 	}
@@ -100,21 +117,14 @@ func newGraph(lines []standing) *graph {
 
 // heldByAnotherThread reports whether the owner of a waiter has the line itself, in a way that shuts the waiter out. Then it is not
 // the thread that has it which waits, and the owner goes on all the same.
-func (g *graph) heldByAnotherThread(line []coord.Node, waiter coord.Node) bool {
-	id := g.owner(waiter)
-	return slices.ContainsFunc(line, func(n coord.Node) bool {
-		return n.Holds && g.owner(n) == id && len(rules.For(waiter.Kind)(waiter, []coord.Node{n})) > 0
-	})
-}
-
-// counts reports whether a node waits, and its owner with it.
-func (g *graph) counts(n coord.Node) bool {
-	p := g.owners[g.owner(n)]
-	if p == nil || n.Holds {
-		return false
+func (l *standing) heldByAnotherThread(waiter int) bool {
+	w := l.all[waiter]
+	for i, p := range l.of {
+		if p == l.of[waiter] && l.all[i].Holds && len(rules.For(w.Kind)(w, l.all[i:i+1])) > 0 {
+			return true
+		}
 	}
-	_, waits := p.waits[n.ID]
-	return waits
+	return false
 }
 
 // owner returns who a node belongs to, or "" if it does not say.
@@ -162,77 +172,77 @@ func (g *graph) findKin() {
 // An owner goes on when it has its turn wherever it waits. What it holds in the same line does not stand in its way:
 // another thread has that.
 func (g *graph) stuck() map[string]bool {
-	left := make(map[string]bool)
-	waiting := make(map[string]int)
 	several := false
-	for id, p := range g.owners {
-		if len(p.waits) > 0 {
-			left[id], waiting[id] = true, len(p.waits)
-			several = several || p.holds > 0 || len(p.waits) > 1
-		}
+	for _, p := range g.owners {
+		p.left = p.waits
+		several = several || p.waits > 1 || p.waits > 0 && p.holds > 0
 	}
 	if !several {
 		return nil // owners that stand in only one line close no circle
 	}
-	served := make([]map[coord.Token]bool, len(g.lines))
-	todo := make([]int, len(g.lines))
-	for i := range g.lines {
-		todo[i], served[i] = i, make(map[coord.Token]bool)
-	}
-	for len(todo) > 0 && len(left) > 0 {
-		var again []int
-		for _, i := range todo {
-			l := &g.lines[i]
-			from := l.all
-			if l.left != nil {
-				from = l.left
-			}
-			l.left = slices.DeleteFunc(slices.Clone(from), func(n coord.Node) bool { return !left[g.owner(n)] })
-			turns := rules.Turns(l.left)
-			several := g.several(l.left)
-			for j, n := range l.left {
-				id := g.owner(n)
-				if !g.counts(n) || served[i][n.Token] || !turns[j] && !(several[id] && g.mineOnly(l.left, j)) {
-					continue
-				}
-				served[i][n.Token] = true
-				if waiting[id]--; waiting[id] == 0 {
-					delete(left, id)
-					again = append(again, g.owners[id].lines...)
-				}
+	var todo []place
+	for i, l := range g.lines {
+		for j, waits := range l.waits {
+			if waits {
+				todo = append(todo, place{i, j})
 			}
 		}
-		slices.Sort(again)
-		todo = slices.Compact(again)
+	}
+	behind := make(map[string][]place) // those who may have their turn once an owner has gone
+	for ; len(todo) > 0; todo = todo[1:] {
+		at := todo[0]
+		l := g.lines[at.line]
+		if !l.waits[at.at] {
+			continue
+		}
+		wait := g.awaited(at, true)
+		for _, n := range wait {
+			behind[g.owner(*n)] = append(behind[g.owner(*n)], at)
+		}
+		if len(wait) > 0 {
+			continue
+		}
+		l.waits[at.at] = false
+		p := l.of[at.at]
+		if p.left--; p.left == 0 {
+			todo = append(todo, behind[p.id]...)
+			delete(behind, p.id)
+		}
+	}
+	left := make(map[string]bool)
+	for id, p := range g.owners {
+		if p.left > 0 {
+			left[id] = true
+		}
 	}
 	return left
 }
 
-// several returns which owners stand more than once among nodes.
-func (g *graph) several(nodes []coord.Node) map[string]bool {
-	seen := make(map[string]bool)
-	for _, n := range nodes {
-		id := g.owner(n)
-		_, before := seen[id]
-		seen[id] = before
+// awaited returns for whom a node waits among those ahead who do not go on by themselves: one node of each owner. Who waits for the
+// one right ahead to have its turn, as with many permits, waits for room.
+func (g *graph) awaited(at place, room bool) (wait []*coord.Node) {
+	l := &g.lines[at.line]
+	if l.steps += at.at; l.tangled() {
+		return nil
 	}
-	return seen
-}
-
-// mineOnly reports whether node j would have its turn if its owner had no other nodes in the line.
-func (g *graph) mineOnly(line []coord.Node, j int) bool {
-	return len(rules.For(line[j].Kind)(line[j], g.others(line, j))) == 0
-}
-
-// others returns the nodes ahead of j that belong to other owners.
-func (g *graph) others(line []coord.Node, j int) (ahead []coord.Node) {
-	id := g.owner(line[j])
-	for _, n := range line[:j] {
-		if g.owner(n) != id {
-			ahead = append(ahead, n)
+	g.others = g.others[:0]
+	for i, p := range l.of[:at.at] {
+		if p != nil && p != l.of[at.at] && p.left > 0 {
+			g.others = append(g.others, l.all[i])
 		}
 	}
-	return ahead
+	if last := len(g.others) - 1; room && last >= 0 {
+		g.others[last].Kind = cmp.Or(rules.Granted(g.others[last].Kind), g.others[last].Kind)
+	}
+	me, seen := l.all[at.at], make(map[string]bool)
+	ahead := rules.For(me.Kind)(me, g.others)
+	for i := range ahead {
+		if id := g.owner(ahead[i]); !seen[id] {
+			seen[id] = true
+			wait = append(wait, &ahead[i])
+		}
+	}
+	return wait
 }
 
 // link is a wait, with the nodes that make it one.
@@ -242,18 +252,16 @@ type link struct {
 	asOf time.Time
 }
 
-// links returns whom the stuck owners wait for.
+// links returns whom the stuck owners wait for, a few for each wait.
 func (g *graph) links(stuck map[string]bool) (all []link) {
-	for _, l := range g.lines {
-		for j, n := range l.left {
-			from := g.owner(n)
-			if !g.counts(n) || !stuck[from] {
+	for i, l := range g.lines {
+		for j, n := range l.all {
+			if !l.waits[j] || !stuck[l.of[j].id] {
 				continue
 			}
-			for _, to := range rules.For(n.Kind)(n, g.others(l.left, j)) {
-				if stuck[g.owner(to)] {
-					all = append(all, link{Wait{from, g.owner(to), l.name, fmt.Sprint(n.Token)}, [2]string{n.ID, to.ID}, l.asOf})
-				}
+			wait := g.awaited(place{i, j}, false)
+			for _, to := range wait[:min(len(wait), Few)] {
+				all = append(all, link{Wait{l.of[j].id, g.owner(*to), l.name, fmt.Sprint(n.Token)}, [2]string{n.ID, to.ID}, l.asOf})
 			}
 		}
 	}
@@ -352,11 +360,11 @@ func (g *graph) waits(inCircles []Circle) (shown []Wait) {
 	var chained, single []Wait
 	for _, l := range g.lines {
 		var holders []string
-		for _, n := range l.all {
-			id := g.owner(n)
-			if id == "" {
+		for j, n := range l.all {
+			if l.of[j] == nil {
 				continue
 			}
+			id := l.of[j].id
 			if n.Holds {
 				if len(holders) < Few && !slices.Contains(holders, id) {
 					holders = append(holders, id)
@@ -367,7 +375,7 @@ func (g *graph) waits(inCircles []Circle) (shown []Wait) {
 				w := Wait{From: id, To: h, Line: l.name}
 				switch {
 				case h == id:
-				case g.owners[id].holds > 0 || len(g.owners[h].waits) > 0:
+				case l.of[j].holds > 0 || g.owners[h].waits > 0:
 					chained = append(chained, w)
 				case len(single) < 2*mostWaits:
 					single = append(single, w)
@@ -420,8 +428,10 @@ func assess(lines []standing, rings map[string]ring, now time.Time) (
 		}
 		circle := Circle{Since: *stamp(r.first)}
 		for _, l := range c {
-			if !slices.Contains(circle.Waits, l.Wait) {
+			if len(circle.Waits) < mostWaits {
 				circle.Waits = append(circle.Waits, l.Wait)
+			} else {
+				circle.More++
 			}
 			certain[l.From] = true
 		}

@@ -168,6 +168,46 @@ func TestManyWaits(t *testing.T) {
 	assert.Less(t, took, 30*time.Second)
 }
 
+// Who may write one line may say that he is many there, who wait for each other in whatever way. That keeps nobody from seeing the others.
+func TestALineOfAStrangerCostsLittleToThinkAbout(t *testing.T) {
+	pairs, permits := "his:", "his:"
+	for i := range 500 {
+		pairs += fmt.Sprintf(" P%d P%d", i, i)
+		permits += fmt.Sprintf(" P%d:S1of500", i)
+	}
+	for i := range 500 {
+		permits += fmt.Sprintf(" P%d:S2of500", i)
+	}
+	for name, his := range map[string]string{"each goes on after the one ahead": pairs, "all have a permit and want two more": permits} {
+		t.Run(name, func(t *testing.T) {
+			var found []Circle
+			took := attempt.Computing(func() { found = look(his, "a: X Y", "b: Y X") })
+			assert.Less(t, took, 30*time.Second)
+			require.NotEmpty(t, found)
+			theirs := found[len(found)-1]
+			assert.Len(t, theirs.Waits, 2)
+			assert.Zero(t, theirs.More)
+			if found = found[:len(found)-1]; his == permits {
+				require.Len(t, found, 1)
+				assert.Equal(t, mostWaits, len(found[0].Waits))
+				assert.Equal(t, 500*Few-mostWaits, found[0].More)
+			} else {
+				assert.Empty(t, found)
+			}
+		})
+	}
+}
+
+// What takes too long to think about is left out, and no circle is made up.
+func TestATangledLineHidesNoOther(t *testing.T) {
+	lines := scene(time.Now(), "a: P Q", "b: Q P", "his: V W", "c: W V")
+	g := newGraph(lines)
+	g.lines[2].steps = mostSteps
+	assert.Equal(t, map[string]bool{"P/1": true, "Q/1": true}, g.stuck())
+	assert.False(t, g.lines[0].tangled())
+	assert.True(t, g.lines[2].tangled())
+}
+
 // Owners that are left do not go on by the definition either, which asks each rule again until nothing changes.
 func TestStuckIsWhatItSays(t *testing.T) {
 	dice := rand.New(rand.NewPCG(3, 4))

@@ -336,6 +336,9 @@ func (v *view) drawCircles(c canvas, width, height int) int {
 		for _, w := range circle.Waits {
 			parts = append(parts, fmt.Sprintf("%s waits for %s in %s", coord.Printable(w.From), coord.Printable(w.To), coord.Printable(w.Line)))
 		}
+		if circle.More > 0 {
+			parts = append(parts, fmt.Sprintf("and %d more", circle.More))
+		}
 		texts = append(texts, "circle: "+strings.Join(parts, "; "))
 	}
 	texts = texts[:min(len(texts), max(0, height/4))]

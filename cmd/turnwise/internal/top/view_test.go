@@ -82,7 +82,7 @@ func board(all ...lines.Line) *lines.Board {
 func TestAllLines(t *testing.T) {
 	v := &view{board: board(line("a", 0), line("shop/orders", 2))}
 	v.board.Lines[1].Contenders[1].Expected = 75
-	v.board.Circles = []lines.Circle{{Waits: []lines.Wait{{From: "P/1", To: "Q/1", Line: "a"}, {From: "Q/1", To: "P/1", Line: "b"}}}}
+	v.board.Circles = []lines.Circle{{Waits: []lines.Wait{{From: "P/1", To: "Q/1", Line: "a"}, {From: "Q/1", To: "P/1", Line: "b"}}, More: 3}}
 	assert.Equal(t, `mem
 live   2 lines, 2 held, 2 waiting
 
@@ -91,7 +91,7 @@ a            host-a/4711 "nightly"  came 1m00s ago
 shop/orders  host-a/4711 "nightly"  came 1m00s ago  2        about 1m15s
 
 
-circle: P/1 waits for Q/1 in a; Q/1 waits for P/1 in b
+circle: P/1 waits for Q/1 in a; Q/1 waits for P/1 in b; and 3 more
 q ends  arrows move  / filters  Enter opens a line
 `, v.on(t, 80, 10).String())
 }

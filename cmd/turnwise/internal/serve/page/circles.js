@@ -83,7 +83,8 @@ function circle(c, names) {
     item.append(command(w.line, w.token));
     list.append(item);
   }
-  if (all.length > mostLinks) list.append(el('li', {}, soft('and ' + (all.length - mostLinks) + ' more')));
+  const more = Math.max(0, all.length - mostLinks) + c.more;
+  if (more) list.append(el('li', {}, soft('and ' + more + ' more')));
   return el('div', {class: 'ring'}, el('p', {}, age(c.since, 'For ', ' at least, each of these waits for the next:')), list);
 }
 
