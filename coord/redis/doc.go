@@ -70,7 +70,9 @@
 //	    +unsubscribe +publish +eval +evalsha +time +get +getrange +set +setrange +del +zadd +zrem +zrangebylex
 //
 // Give others no right that needs no key of theirs: -@dangerous -@scripting. With +@write they may empty the server, or exchange its
-// databases, with +@connection have everybody wait, and with a script that comes to no end as well.
+// databases, with +@connection have everybody wait, and with a script that comes to no end as well. That is not enough where they must
+// not end holds: in each category there is a command that keeps the server busy, such as LOLWUT, LCS and CLIENT TRACKING. Give them single
+// commands, or have a server of your own: docs/security.md.
 //
 // Without +config|get it cannot know whether a restart forgets, and assumes that it does. Some servers need +client|setinfo
 // as well, to keep their log free of refusals.
