@@ -679,3 +679,52 @@ func TestAStrangerWhoMaySelectAndDelete(t *testing.T) {
 	a, b := s.used("SELECT, DELETE")
 	storecheck.LineTaken(t, a, b, func() { s.mallory(`DELETE FROM ` + usual + ` WHERE name = 'line/orders'`) })
 }
+
+// A transaction that is prepared is nobody's: no connection shows it, and it outlives even its user. What it keeps locked stays so until an
+// operator rolls it back.
+func TestAStrangerWhoPreparesATransactionIsGoneAndKeepsRowsLocked(t *testing.T) {
+	s := withStrangers(t)
+	a, b := s.client("app", WithLongestTTL(2*time.Second)), s.client("app", WithLongestTTL(2*time.Second))
+	for _, c := range []struct{ right, line, sql string }{
+		{"SELECT", "orders", `SELECT COUNT(*) FROM (SELECT 1 FROM ` + usual + ` FOR UPDATE) AS t`},
+		{"UPDATE", "orders", `UPDATE ` + usual + ` SET value = 'x'`},
+		{"INSERT", "new", `INSERT INTO ` + usual + ` (name, version, since, value) VALUES ('line/new', 1, NOW(), '')`},
+	} {
+		if c.right == "SELECT" && isMySQL(t, s.m) {
+			continue // there he may lock no rows
+		}
+		t.Run(c.right, func(t *testing.T) {
+			s.admin(`CREATE USER IF NOT EXISTS mallory@'127.0.0.1'`, `GRANT ALL ON theirs.* TO mallory@'127.0.0.1'`, `GRANT `+c.right+` ON `+usual+` TO mallory@'127.0.0.1'`)
+			s.mallory(`CREATE TABLE IF NOT EXISTS theirs.x (a INT) ENGINE = InnoDB`)
+			h := storecheck.Locked(t, a, "orders")
+			his := dialed(t, storecheck.As(t, s.m.URL(), "mallory", "", "theirs"))
+			var number string
+			if err := his.QueryRowContext(within(t, 10*time.Second), `SELECT CONNECTION_ID()`).Scan(&number); err != nil {
+				t.Fatal(err)
+			}
+			for _, sql := range []string{`XA START 'his'`, `INSERT INTO theirs.x VALUES (1)`, c.sql, `XA END 'his'`, `XA PREPARE 'his'`} {
+				if _, err := his.ExecContext(within(t, 10*time.Second), sql); err != nil {
+					t.Fatal(sql, err)
+				}
+			}
+			s.admin(`KILL `+number, `DROP USER mallory@'127.0.0.1'`)
+			if c.right != "INSERT" {
+				storecheck.EndsSoon(t, h)
+			}
+			eventually(t, "he is gone", func() bool {
+				return s.admin(`SELECT COUNT(*) FROM information_schema.processlist WHERE id = `+number) == "0"
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			if _, err := mutex.New(b, c.line).Lock(ctx); err == nil {
+				t.Error("the line is not locked")
+			}
+			s.admin(`XA ROLLBACK 'his'`)
+			_ = h.Release()
+			next := storecheck.Locked(t, b, c.line)
+			if err := next.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
