@@ -25,9 +25,9 @@ type strangers struct {
 	m *servers.Member
 }
 
-func withStrangers(t testing.TB) *strangers {
+func withStrangers(t testing.TB, opts ...servers.Option) *strangers {
 	t.Helper()
-	s := &strangers{t, durable(t)}
+	s := &strangers{t, durable(t, opts...)}
 	engine := "MyISAM" // no rollback takes anything out of it
 	s.admin(`CREATE USER mallory@'127.0.0.1'`, `CREATE USER app@'127.0.0.1'`, `CREATE USER poor@'127.0.0.1'`,
 		`GRANT ALL ON turnwise.* TO app@'127.0.0.1'`, `CREATE DATABASE theirs`, `GRANT ALL ON theirs.* TO mallory@'127.0.0.1'`,
