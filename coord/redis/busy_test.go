@@ -110,7 +110,7 @@ func TestAStrangerWhoMayHearHoldsUpAnOlderServer(t *testing.T) {
 	redistest.CLI(t, address, "ACL", "SETUSER", "poor", "reset", "on", ">his", "allchannels", "+psubscribe")
 	a, b := clients(t, address)
 	h := storecheck.Locked(t, a, "orders")
-	const patterns = 40_000
+	const patterns = 18_000
 	var one strings.Builder
 	fmt.Fprintf(&one, "*%d\r\n$10\r\nPSUBSCRIBE\r\n", 1+patterns)
 	for i := range patterns {
