@@ -42,8 +42,8 @@
 //
 //   - -M, so that the server refuses what it has no room for. Without it a full server throws a line away without a word,
 //     and then two hold at once. Open refuses such a server; see [WithEvictions].
-//   - A server of its own, or enough memory (-m). A full server with -M refuses a new item, but also throws away the one
-//     that it was to replace. Then all sessions end, as after a restart.
+//   - A server of its own, or enough memory (-m). A full server with -M takes nothing new, and what it has stays: nobody
+//     enters a line or leaves it, and sessions end since they are not renewed.
 //   - -F, so that nobody empties it with flush_all.
 //   - Not -C: without cas there is nothing to compare.
 //   - -o no_slab_reassign. By default the server moves its memory about, also with -M, and throws an item away that a client is

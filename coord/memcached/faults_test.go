@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
 func listed(t testing.TB, s *Store, prefix string) (keys []string) {
@@ -82,25 +84,67 @@ func TestWhatALateOneLeavesCountsAsNotThere(t *testing.T) {
 	}
 }
 
-// A full server throws away what the refused item was to replace. So everybody starts over, and knows it.
-func TestAFullServer(t *testing.T) {
+// filled leaves no room on a server for what is about as long as a line.
+func filled(t *testing.T, s *Store) {
+	t.Helper()
+	for size := 100; size < 8000; size += size / 6 {
+		for n, code := 0, "HD"; code == "HD"; n += 200 {
+			var some []request
+			for i := range 200 {
+				some = append(some, add(fmt.Sprintf("junk/%d/%d", size, n+i), make([]byte, size)))
+			}
+			code = answers(t, s, some...)[199].code
+		}
+	}
+}
+
+// What a full server refuses leaves what stood there, whoever hears of it.
+func TestAFullServerThrowsNothingAway(t *testing.T) {
 	m := server(t, "-m", "4")
 	s, other := opened(t, m.Addr()), opened(t, m.Addr())
 	it := put(t, s, register.Item{Key: "k"}, "x")
-	other.Read(within(t, time.Second), "k")
-	full := false
-	for n := 0; !full; n++ {
-		answer := telnet(t, m.Addr(), fmt.Sprintf("ms junk%d 5000 \r\n%s", n, strings.Repeat("x", 5000)))
-		if full = strings.HasPrefix(answer, "SERVER_ERROR"); n > 2000 {
-			t.Fatal("it is never full")
-		}
-	}
-	_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: "k", Old: it.Version, Next: register.NewVersion(), Value: make([]byte, 5000)})
-	if !errors.Is(err, register.ErrForgot) || !strings.Contains(err.Error(), "-m") {
+	filled(t, s)
+	long := make([]byte, 5000)
+	_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: "k", Old: it.Version, Next: register.NewVersion(), Value: long})
+	if err == nil || errors.Is(err, register.ErrForgot) || !strings.Contains(err.Error(), "-m") {
 		t.Errorf("the swap returns %v", err)
 	}
-	if _, err := other.Read(within(t, 10*time.Second), "k"); !errors.Is(err, register.ErrForgot) {
-		t.Errorf("the other reads: %v", err)
+	at := answers(t, s, get(s.keyOf("k")))[0]
+	for what, q := range map[string]request{
+		"made": add(s.keyOf("k"), long), "changed": replace(s.keyOf("k"), at.cas, long), "longer": extend(s.keyOf("k"), long),
+	} {
+		if a := answers(t, s, q)[0]; !strings.HasPrefix(a.code, "SERVER_ERROR out of memory") {
+			t.Errorf("%s: the server says %q", what, a.code)
+		}
+		if got := read(t, other, "k"); got.Version != it.Version {
+			t.Errorf("%s: there stands %+v", what, got)
+		}
+	}
+	if got := listed(t, other, ""); len(got) != 1 {
+		t.Errorf("listed: %q", got)
+	}
+}
+
+// One joins a line, and is refused since the server is full. He may be gone before he can tell anybody.
+func TestNobodyEntersALineWhoseServerHasRefusedAnother(t *testing.T) {
+	m := server(t, "-m", "4")
+	s := opened(t, m.Addr())
+	a, b := neighbours(t, m)
+	for _, c := range []*coord.Client{a, b} {
+		storecheck.Locked(t, c, "warm").Release()
+	}
+	h := storecheck.Locked(t, a, "orders")
+	line := read(t, s, "line/orders")
+	filled(t, s)
+	long := make([]byte, 5000)
+	if a := answers(t, s, replace(s.keyOf(line.Key), s.seen.of(knownBy(t, s), line.Key, line.Version), long))[0]; a.code == "HD" {
+		t.Fatal("there was room")
+	}
+	if _, err := mutex.New(b, "orders").TryLock(within(t, 5*time.Second)); err == nil && h.Err() == nil {
+		t.Error("two hold")
+	}
+	if got := read(t, s, line.Key); got.Version != line.Version {
+		t.Errorf("the line is another one: %+v", got)
 	}
 }
 

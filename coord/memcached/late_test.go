@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -10,11 +11,12 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
-// slowly returns an address that leads to the server. The n-th request there that has a text in it is held up: held is closed
+// slowly returns an address that leads to the server. The first request there that has a text in it is held up: held is closed
 // when it has come, and it goes on when let is closed.
-func slowly(t testing.TB, server, text string, n int64) (address string, held, let chan struct{}) {
+func slowly(t testing.TB, server, text string) (address string, held, let chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -22,7 +24,7 @@ func slowly(t testing.TB, server, text string, n int64) (address string, held, l
 	}
 	t.Cleanup(func() { l.Close() })
 	held, let = make(chan struct{}), make(chan struct{})
-	var seen atomic.Int64
+	var seen atomic.Bool
 	go func() {
 		for {
 			near, err := l.Accept()
@@ -44,7 +46,7 @@ func slowly(t testing.TB, server, text string, n int64) (address string, held, l
 					if err != nil {
 						return
 					}
-					if bytes.Contains(b[:size], []byte(text)) && seen.Add(1) == n {
+					if bytes.Contains(b[:size], []byte(text)) && seen.CompareAndSwap(false, true) {
 						close(held)
 						<-let
 					}
@@ -60,11 +62,11 @@ func slowly(t testing.TB, server, text string, n int64) (address string, held, l
 
 // Whoever begins a memory is held up, at either of the two requests that it takes, and the server is emptied meanwhile.
 func TestAMemoryIsNoOlderThanTheServerWasEmptied(t *testing.T) {
-	for n, what := range []string{"the mark", "its date"} {
+	for what, request := range map[string]string{"the mark": "add turnwise.memory", "its date": "cas turnwise.memory"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			m := server(t)
-			address, held, let := slowly(t, m.Addr(), "ms turnwise.memory", int64(n)+1)
+			address, held, let := slowly(t, m.Addr(), request)
 			opening := make(chan *Store, 1)
 			go func() { opening <- opened(t, address) }()
 			select {
@@ -108,5 +110,51 @@ func TestAClientThatWasAwayDuringARestartReplacesNothing(t *testing.T) {
 	}
 	if got := read(t, s, "k"); got.Version != now.Version {
 		t.Errorf("there stands %+v; it was %+v", got, now)
+	}
+}
+
+// Two requests of one trip: one swaps, one asks what number that has got. Somebody else swaps in between, and that number is his.
+func TestANumberThatIsAnothersIsNotBelieved(t *testing.T) {
+	m := server(t)
+	direct := opened(t, m.Addr())
+	var between atomic.Pointer[func()]
+	address := storecheck.Serve(t, func(c net.Conn) {
+		far, err := net.Dial("tcp", m.Addr())
+		if err != nil {
+			return
+		}
+		defer far.Close()
+		go func() { io.Copy(c, far); c.Close() }()
+		r := bufio.NewReader(c)
+		for {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			if do := between.Load(); do != nil && line == "mg turnwise:k c f\r\n" && between.CompareAndSwap(do, nil) {
+				(*do)()
+			}
+			io.WriteString(far, line)
+		}
+	})
+	s := opened(t, address)
+	it := put(t, s, register.Item{Key: "k"}, "1")
+	do := func() {
+		for now := read(t, direct, "k"); string(now.Value) != "2"; now = read(t, direct, "k") {
+			time.Sleep(time.Millisecond) // until it is swapped
+		}
+		put(t, direct, read(t, direct, "k"), "another's")
+	}
+	between.Store(&do)
+	it = put(t, s, it, "2")
+	if between.Load() != nil {
+		t.Fatal("nobody asked for a number: this shows nothing")
+	}
+	_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: "k", Old: it.Version, Next: register.NewVersion(), Value: []byte("3")})
+	if !errors.Is(err, register.ErrConflict) {
+		t.Errorf("the swap returns %v", err)
+	}
+	if got := read(t, direct, "k"); string(got.Value) != "another's" {
+		t.Errorf("there stands %q", got.Value)
 	}
 }

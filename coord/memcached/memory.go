@@ -151,10 +151,7 @@ func (s *Store) write(ctx context.Context, c *conn, q request) error {
 	if err != nil {
 		return err
 	}
-	if why, failed := strings.CutPrefix(answers[0].code, "SERVER_ERROR "); failed {
-		return full(why)
-	}
-	return nil
+	return kept(answers[0])
 }
 
 func encodeMark(began int64, mark [8]byte) []byte {
@@ -198,19 +195,10 @@ func (s *Store) checkSettings(stats, settings map[string]string) error {
 	return nil
 }
 
-// kept returns an error if the server has not kept an item. A server that cannot keep one throws away what stood there
-// before. So all that is known may be wrong, and everybody is told by removing the mark.
-func (s *Store) kept(ctx context.Context, c *conn, known *memory, a reply) error {
-	why, failed := strings.CutPrefix(a.code, "SERVER_ERROR ")
-	if !failed {
-		return nil
-	}
-	if strings.Contains(why, "during read") { // it has not even looked at what stood there
+// kept returns an error if the server has not kept an item. What stood there stays.
+func kept(a reply) error {
+	if why, failed := strings.CutPrefix(a.code, "SERVER_ERROR "); failed {
 		return full(why)
 	}
-	if _, err := c.ask(ctx, remove(s.markKey(), 0)); err != nil {
-		return err
-	}
-	s.Log.Error("memcached: the server is full, and may have thrown away what stood there: all begin anew", "err", why)
-	return fmt.Errorf("%w: %w", s.forgot(known), full(why))
+	return nil
 }

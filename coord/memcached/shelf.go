@@ -120,7 +120,7 @@ func (s *Store) put(ctx context.Context, c *conn, known *memory, n int, was repl
 }
 
 // shelfSize is how large a shelf may be: List reads all of them in one trip. What is left over up to the server's bound is
-// for those who put keys there at the same time: a server that cannot keep a shelf throws it away.
+// for those who put keys there at the same time.
 func (s *Store) shelfSize() int {
 	return int(min(s.largest.Load()*3/4, maxAnswers/2/shelves))
 }
@@ -135,7 +135,7 @@ func (s *Store) announce(ctx context.Context, c *conn, known *memory, key string
 			err = s.check(known, a[2])
 		}
 		if err == nil {
-			err = s.kept(ctx, c, known, a[0])
+			err = kept(a[0])
 		}
 		switch {
 		case err != nil:

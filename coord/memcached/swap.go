@@ -9,7 +9,6 @@ import (
 )
 
 func (s *Store) Swap(ctx context.Context, w register.Swap) (cur register.Item, err error) {
-	// The server must not even be asked: it would throw away what stands there.
 	if most := s.largest.Load(); int64(len(w.Value)) > most {
 		err = fmt.Errorf("%w: %d bytes; the server keeps at most %d, see its -I", register.ErrTooLarge, len(w.Value), most)
 		return register.Item{}, pkg.Failed(ctx, err, "swap %q", w.Key)
@@ -60,16 +59,23 @@ func (s *Store) change(ctx context.Context, c *conn, known *memory, w *register.
 }
 
 // apply sends one change, and with it asks for the mark: if the server has forgotten by then, what the change was based on is
-// gone, and it does not count. After an error it is open whether it was done.
+// gone, and it does not count. After an error it is open whether it was done. cas is the number of what was stored; 0 if somebody has
+// replaced it already.
 func (s *Store) apply(ctx context.Context, c *conn, known *memory, q request) (done bool, cas uint64, err error) {
-	a, err := c.ask(ctx, q, get(s.markKey()))
+	a, err := c.ask(ctx, q, number(q.key), get(s.markKey()))
 	if err == nil {
-		err = s.check(known, a[1])
+		err = s.check(known, a[2])
 	}
 	if err == nil {
-		err = s.kept(ctx, c, known, a[0])
+		err = kept(a[0])
 	}
-	return err == nil && a[0].code == "HD", a[0].cas, err
+	if err != nil || a[0].code != "HD" {
+		return false, 0, err
+	}
+	if q.stores() && a[1].sum == q.sum() {
+		cas = a[1].cas
+	}
+	return true, cas, nil
 }
 
 // create swaps a register that is empty. It puts the key into the directory first: a register that no listing shows would

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 	"strconv"
@@ -14,11 +15,12 @@ import (
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
-// reply is what a meta command was answered with.
+// reply is what a command was answered with.
 type reply struct {
 	code  string // VA, EN, HD, NS, EX, NF, or SERVER_ERROR and why
 	cas   uint64
-	size  int // if that was asked for
+	size  int    // if that was asked for
+	sum   uint32 // if that was asked for: what was stored with the value
 	value []byte
 }
 
@@ -31,7 +33,7 @@ const (
 	maxStats   = 1 << 20
 )
 
-// ask sends meta commands in one trip and returns their answers. The server carries them out in this order, but others'
+// ask sends commands in one trip and returns their answers. The server carries them out in this order, but others'
 // commands may come in between.
 func (c *conn) ask(ctx context.Context, requests ...request) (answers []reply, err error) {
 	answers = make([]reply, len(requests))
@@ -91,6 +93,8 @@ func (c *conn) read(room int) (reply, error) {
 		}
 		a.value = a.value[:n]
 	case "HD", "EN", "NS", "EX", "NF":
+	case "STORED", "NOT_STORED", "EXISTS", "NOT_FOUND":
+		a.code = map[string]string{"STORED": "HD", "NOT_STORED": "NS", "EXISTS": "EX", "NOT_FOUND": "NF"}[code]
 	case "SERVER_ERROR":
 		a.code = text
 		return a, nil
@@ -107,12 +111,16 @@ func (c *conn) read(room int) (reply, error) {
 			a.cas = n
 		case 's':
 			a.size = int(min(n, math.MaxInt32))
+		case 'f':
+			a.sum = uint32(n)
 		}
 	}
 	return a, nil
 }
 
-// request is a meta command.
+// request is a command. What stores something is none of the meta commands, though those are newer and say more: when the server has no
+// memory for what ms brings, it throws away what stood there, and says so to nobody but the one who sent it, who may be gone. What add,
+// cas and append bring is refused, and what stood there stays.
 type request struct {
 	verb, key string
 	flags     string
@@ -120,24 +128,33 @@ type request struct {
 	value     []byte
 }
 
+// stores reports whether the command brings a value.
+func (q request) stores() bool { return q.verb != "mg" && q.verb != "md" }
+
+// sum goes to the server with a value, and tells later what stands there without reading it.
+func (q request) sum() uint32 { return crc32.ChecksumIEEE(q.value) }
+
 // get asks for the value and for the number that the server has given it.
 func get(key string) request { return request{verb: "mg", key: key, flags: " v c"} }
 
 // size asks for the length of the value alone.
 func size(key string) request { return request{verb: "mg", key: key, flags: " s"} }
 
+// number asks for the number and the sum of what stands there.
+func number(key string) request { return request{verb: "mg", key: key, flags: " c f"} }
+
 // add stores what is not there yet; replace stores it if what stands there is still what was seen.
 func add(key string, value []byte) request {
-	return request{verb: "ms", key: key, flags: " c ME", value: value}
+	return request{verb: "add", key: key, value: value}
 }
 
 func replace(key string, cas uint64, value []byte) request {
-	return request{verb: "ms", key: key, flags: " c", cas: cas, value: value}
+	return request{verb: "cas", key: key, cas: cas, value: value}
 }
 
 // extend puts something at the end of what stands there, if anything does.
 func extend(key string, value []byte) request {
-	return request{verb: "ms", key: key, flags: " MA", value: value}
+	return request{verb: "append", key: key, value: value}
 }
 
 // remove takes away what was seen, and nothing else.
@@ -147,17 +164,18 @@ func (q request) write(w *bufio.Writer) {
 	w.WriteString(q.verb)
 	w.WriteByte(' ')
 	w.WriteString(q.key)
-	if q.verb == "ms" {
-		w.WriteByte(' ')
-		w.WriteString(strconv.Itoa(len(q.value)))
-	}
 	w.WriteString(q.flags)
-	if q.cas != 0 {
-		w.WriteString(" C")
-		w.WriteString(strconv.FormatUint(q.cas, 10))
+	switch {
+	case q.stores():
+		fmt.Fprintf(w, " %d 0 %d", q.sum(), len(q.value))
+		if q.verb == "cas" {
+			fmt.Fprintf(w, " %d", q.cas)
+		}
+	case q.cas != 0:
+		fmt.Fprintf(w, " C%d", q.cas)
 	}
 	w.WriteString("\r\n")
-	if q.verb == "ms" {
+	if q.stores() {
 		w.Write(q.value)
 		w.WriteString("\r\n")
 	}
