@@ -157,10 +157,10 @@ func (s *Store) announce(ctx context.Context, c *conn, known *memory, key string
 	}
 }
 
-// squeeze leaves each key only once in the shelf of a key that was just announced. If there is no room even so, it takes that
-// one away.
+// squeeze leaves each key only once in the shelf of a key that was just announced. If there is no room even so, it takes keys away that
+// have no register: whoever lists would do so, but perhaps nobody lives for long enough. If there is none, it takes that one away.
 func (s *Store) squeeze(ctx context.Context, c *conn, known *memory, e entry) error {
-	n := s.shelf(e.key)
+	n, barred := s.shelf(e.key), make(map[entry]bool)
 	for {
 		a, err := c.ask(ctx, get(s.shelfKey(known, n)), get(s.markKey()))
 		if err == nil {
@@ -173,8 +173,15 @@ func (s *Store) squeeze(ctx context.Context, c *conn, known *memory, e entry) er
 		if err != nil {
 			return err
 		}
+		tooLong := func(keys []entry) bool { return len(encodeShelf(known, keys)) > s.shelfSize() }
 		keys := latest(all)
-		full := len(encodeShelf(known, keys)) > s.shelfSize()
+		if tooLong(keys) {
+			if err := s.bar(ctx, c, known, keys, e.key, barred); err != nil {
+				return err
+			}
+			keys = slices.DeleteFunc(keys, func(there entry) bool { return barred[once(there)] })
+		}
+		full := tooLong(keys)
 		if full {
 			keys = latest(slices.DeleteFunc(all, func(there entry) bool { return there == e }))
 		}
@@ -187,6 +194,67 @@ func (s *Store) squeeze(ctx context.Context, c *conn, known *memory, e entry) er
 			return nil
 		}
 	}
+}
+
+// once is an entry without regard to how often its key is there.
+func once(e entry) entry {
+	e.several = false
+	return e
+}
+
+// A key without a register may be that of somebody who has announced it and is about to make the register. So whoever takes it away at
+// once bars that first: he puts an item of no memory there, which counts as absent. What the other sends is refused then, he looks
+// again, and announces the key once more. The item goes by itself when nothing can be on its way any more.
+const (
+	barFor  = 2 * pruneAfter
+	mostBar = 2000 // at a time
+)
+
+// bar bars keys of a shelf that have no register, but one, and adds them to those that are barred.
+func (s *Store) bar(ctx context.Context, c *conn, known *memory, keys []entry, but string, barred map[entry]bool) error {
+	left := slices.DeleteFunc(slices.Clone(keys), func(e entry) bool { return e.key == but || barred[once(e)] })
+	for some := range slices.Chunk(left, s.page()) {
+		if len(barred) >= mostBar {
+			break
+		}
+		var looks []request
+		for _, e := range some {
+			looks = append(looks, get(s.keyOf(e.key)))
+		}
+		at, err := c.ask(ctx, append(looks, get(s.markKey()))...)
+		if err == nil {
+			err = s.check(known, at[len(some)])
+		}
+		if err != nil {
+			return err
+		}
+		var bars []request
+		var of []entry
+		for i, e := range some {
+			if _, current, err := decode(known, at[i].value); at[i].found() && (current || err != nil) {
+				continue
+			}
+			q := add(s.keyOf(e.key), encode(&memory{}, e.key, register.Version{}, nil))
+			if at[i].found() {
+				q = replace(q.key, at[i].cas, q.value)
+			}
+			q.lasts = barFor
+			bars, of = append(bars, q), append(of, e)
+		}
+		done, err := c.ask(ctx, append(bars, get(s.markKey()))...)
+		if err == nil {
+			err = s.check(known, done[len(bars)])
+		}
+		if err != nil {
+			return err
+		}
+		for i, e := range of {
+			if done[i].code == "HD" {
+				barred[once(e)] = true
+			}
+		}
+	}
+	return nil
 }
 
 // pruner remembers since when List has found no register for a key.

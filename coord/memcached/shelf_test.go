@@ -3,11 +3,13 @@ package memcached
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
 // goneForLong makes a register and removes it, so that another store has found it gone long ago.
@@ -145,9 +147,10 @@ func TestADirectoryDoesNotGrowWithOneRegisterThatComesAndGoes(t *testing.T) {
 		t.Errorf("after a listing the shelf has %d keys", len(all))
 	}
 
+	put(t, s, register.Item{Key: "k"}, "x")
 	full := 0
 	for i := range 1000 {
-		err := announce(fmt.Sprint("k", i))
+		_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: fmt.Sprint("k", i), Next: register.NewVersion()})
 		if errors.Is(err, register.ErrTooLarge) {
 			full++
 		} else if err != nil {
@@ -165,6 +168,50 @@ func TestADirectoryDoesNotGrowWithOneRegisterThatComesAndGoes(t *testing.T) {
 	}
 	if err := announce("k"); err != nil {
 		t.Errorf("a key that is there already finds no room: %v", err)
+	}
+}
+
+// besides is a key on the shelf of another one.
+func besides(s *Store, key string) string {
+	for {
+		if other := fmt.Sprintf("session/%x", register.NewVersion()); s.shelf(other) == s.shelf(key) {
+			return other
+		}
+	}
+}
+
+// Many live for a moment each, and nobody long enough to find that a register is gone for long. What they leave in the directory
+// keeps nobody from making another one.
+func TestADirectoryHasRoomAfterManyThatLivedForAMoment(t *testing.T) {
+	m := server(t)
+	s := opened(t, m.Addr())
+	stays := put(t, s, register.Item{Key: "stays"}, "x")
+	s.largest.Store(800)
+	for range 300 {
+		storecheck.Remove(t, s, put(t, s, register.Item{Key: besides(s, "stays")}, "x"))
+	}
+	if got := listed(t, s, ""); len(got) != 1 || got[0] != stays.Key {
+		t.Errorf("listed: %q", got)
+	}
+}
+
+// Somebody has announced a register, and is held up before he makes it. Others need the room in the directory.
+func TestAKeyThatIsTakenAwayForItsRoomIsAnnouncedAgain(t *testing.T) {
+	m := server(t)
+	s, late := opened(t, m.Addr()), opened(t, m.Addr())
+	announced(t, late, "k")
+	s.largest.Store(800)
+	there := func(e entry) bool { return e.key == "k" }
+	for _, all := shelfOf(t, s, "k"); slices.ContainsFunc(all, there); _, all = shelfOf(t, s, "k") {
+		announced(t, s, besides(s, "k"))
+	}
+	value := encode(knownBy(t, late), "k", register.NewVersion(), nil)
+	if a := answers(t, late, add(late.keyOf("k"), value))[0]; a.code != "NS" {
+		t.Errorf("it is made, and not listed: %q", a.code)
+	}
+	put(t, late, read(t, late, "k"), "x")
+	if got := listed(t, s, "k"); len(got) != 1 {
+		t.Errorf("listed: %q", got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
@@ -126,6 +127,7 @@ type request struct {
 	flags     string
 	cas       uint64 // 0: whatever stands there
 	value     []byte
+	lasts     time.Duration // until it goes by itself; 0: for ever
 }
 
 // stores reports whether the command brings a value.
@@ -167,7 +169,7 @@ func (q request) write(w *bufio.Writer) {
 	w.WriteString(q.flags)
 	switch {
 	case q.stores():
-		fmt.Fprintf(w, " %d 0 %d", q.sum(), len(q.value))
+		fmt.Fprintf(w, " %d %d %d", q.sum(), int(q.lasts.Seconds()), len(q.value))
 		if q.verb == "cas" {
 			fmt.Fprintf(w, " %d", q.cas)
 		}
