@@ -33,10 +33,10 @@ type seenAt struct {
 // two that were started from one snapshot pass for the same, and each has been up for another time.
 func (at seenAt) agrees(now seenAt, ttl time.Duration) bool {
 	apart := (now.up - at.up) - (now.wall - at.wall)
-	return at.by == now.by && apart.Abs() <= ttl/8
+	return at.by == now.by && apart.Abs() <= ttl/50 // a holder keeps ttl/20 in reserve
 }
 
-// mostMachines bounds a suspicion. Each that is added takes a swap, by which the store's clock measures how old it is.
+// mostMachines bounds a suspicion.
 const mostMachines = 8
 
 func (s *suspicion) encode() []byte {
@@ -76,13 +76,19 @@ func (s *suspicion) since(now seenAt, ttl time.Duration) (up time.Duration, ok b
 	return 0, false
 }
 
-// add has a machine see it from now on, unless there is no room. Another of the same name keeps its entry: if each took the other's
-// away, neither would ever find its own.
-func (s *suspicion) add(now seenAt) bool {
-	if len(s.seen) == mostMachines {
+// add has a machine see it from now on. If there is no room it takes the place of any other, which may never come back: if it were the
+// oldest, and more come in turn than there are places, none would ever find its own. For the same reason another of the same name keeps
+// its entry. Each that is added takes a swap, by which the store's clock measures how old the suspicion is, said. So where there is such a clock,
+// add takes a place only when that has counted for long enough, and has not helped since another clock is wrong.
+func (s *suspicion) add(now seenAt, said Item, ttl time.Duration) bool {
+	switch {
+	case len(s.seen) < mostMachines:
+		s.seen = append(s.seen, now)
+	case said.Age < 0 || said.Age >= deadlines.Silence(ttl):
+		s.seen[said.Version[0]%mostMachines] = now // a version is random
+	default:
 		return false
 	}
-	s.seen = append(s.seen, now)
 	return true
 }
 
@@ -158,7 +164,7 @@ func (d *Driver) suspects(ctx context.Context, id sessionID, it Item, asked time
 		return true
 	case same && deadlines.Convict(it.Age, h.age(time.Now()), said.Age, h.ttl):
 		return true
-	case same && (seen || !known), known && !s.add(now):
+	case same && (seen || !known), known && !s.add(now, said, h.ttl):
 		return false
 	}
 	d.store.Swap(rctx, Swap{Key: said.Key, Old: said.Version, Next: NewVersion(), Value: s.encode(), By: d.self})

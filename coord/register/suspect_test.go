@@ -238,3 +238,99 @@ func TestTwoMachinesFromOneSnapshotGetPastADeadHolder(t *testing.T) {
 		t.Error("two looks of each were not enough")
 	})
 }
+
+// Two are resumed from one snapshot, a second apart, so that their uptimes differ by that. One has seen a session that is cut off, whose
+// holder's wall clock is wrong. The other must not end it before the holder has stopped.
+func TestTwoClonesThatWereResumedOneAfterTheOtherAreTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		link := &cutOff{crashing{aheadBy{store, -time.Hour}, make(chan struct{})}}
+		holder := coord.NewClient(register.New(link))
+		defer holder.Close()
+		h, err := mutex.New(holder, "job").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2501 * time.Millisecond) // it has just been renewed
+		close(link.dead)
+		resumed := time.Now().Add(-time.Minute)
+		clone := func(earlier time.Duration) error {
+			d := register.New(store)
+			register.SetMachine(d, 1, func() time.Duration { return 24*time.Hour + time.Since(resumed) + earlier })
+			c := coord.NewClient(d)
+			defer c.Close()
+			_, err := mutex.New(c, "job").TryLock(t.Context())
+			return err
+		}
+		if err := clone(0); err == nil {
+			t.Fatal("a single look was enough")
+		}
+		for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(10 * time.Millisecond) {
+			if err := clone(1200 * time.Millisecond); err != nil {
+				continue
+			}
+			if h.Err() == nil {
+				t.Errorf("two hold %v after the first look", time.Since(began))
+			}
+			return
+		}
+		t.Error("nobody gets past the dead holder")
+	})
+}
+
+// cutOff is a store as seen by a process from which nothing comes or goes any more.
+type cutOff struct{ crashing }
+
+func (c *cutOff) Read(ctx context.Context, key string) (register.Item, error) {
+	select {
+	case <-c.dead:
+		return register.Item{}, errDead
+	default:
+		return c.Store.Read(ctx, key)
+	}
+}
+
+// The store has no clock, and a suspicion has room for eight machines. As many have tried once, and are gone for good.
+func TestMachinesThatNeverComeBackKeepNobodyWaiting(t *testing.T) {
+	for name, later := range map[string]int{"one that comes each minute": 1, "twelve that come in turn": 12} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := timeless{memory.NewStore()}
+				if _, err := try(t, store); err != nil {
+					t.Fatal(err)
+				}
+				for on := range 8 {
+					time.Sleep(time.Minute)
+					if _, err := tryOn(t, store, 10+on); !errors.Is(err, coord.ErrBusy) {
+						t.Fatal(err)
+					}
+				}
+				for n := range 24 * 60 {
+					time.Sleep(time.Minute)
+					if _, err := tryOn(t, store, 100+n%later); err == nil {
+						return
+					}
+				}
+				t.Error("the holder died a day ago, one tries each minute, and is still told: busy")
+			})
+		})
+	}
+}
+
+// Each of many tries once. The store's clock tells how old the suspicion is, if not everybody writes it anew.
+func TestManyMachinesThatTryLetASuspicionGrowOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		if _, err := try(t, store); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		for on := range 15 {
+			if _, err := tryOn(t, store, 10+on); err == nil {
+				return
+			}
+			time.Sleep(time.Second)
+		}
+		t.Error("nobody gets past the dead holder")
+	})
+}
