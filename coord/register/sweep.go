@@ -108,9 +108,14 @@ func (s *sweeper) mine(ctx context.Context) (bool, error) {
 			if s.other.version != it.Version {
 				s.other = sighting{version: it.Version, still: deadlines.Standstill{First: s.d.clock.own(time.Now())}}
 			}
-			h, _ := parseHeartbeat(it.Value) // one of another layout lives, too, as long as it is renewed
+			h, ok := parseHeartbeat(it.Value) // one of another layout lives, too, as long as it is renewed
 			s.next = sweeperLate * max(leisure(h.ttl), leisure(s.d.cfg.ttl))
-			if s.next -= s.d.clock.own(sent) - s.other.still.First; s.next > 0 {
+			// Perhaps nobody lives for so long. A clock that is wrong makes two sweep, which harms nobody.
+			age := it.Age
+			if age < 0 && ok {
+				age = h.age(time.Now())
+			}
+			if s.next -= max(s.d.clock.own(sent)-s.other.still.First, age); s.next > 0 {
 				return false, nil
 			}
 		}

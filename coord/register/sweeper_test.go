@@ -13,6 +13,7 @@ import (
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/memory"
+	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
 // unlisted is a store at the end of a link on which small answers arrive, and long ones do not.
@@ -176,4 +177,37 @@ func TestASweeperThatCannotBeReadIsNotWaitedFor(t *testing.T) {
 			t.Errorf("%v stand, %v", all, err)
 		}
 	})
+}
+
+// Jobs live for twenty seconds each, and one in ten is killed. Nobody sees for long enough that the one who sweeps is gone.
+func TestASweeperIsFollowedWhereAllLiveForAMoment(t *testing.T) {
+	for name, see := range map[string]func(register.Store) register.Store{
+		"by a clock":    func(s register.Store) register.Store { return s },
+		"without clock": func(s register.Store) register.Store { return timeless{s} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := see(memory.NewStore())
+				for n := range 100 {
+					c, crash := process(store, 1)
+					h, err := mutex.New(c, fmt.Sprint("job/", n)).Lock(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					if time.Sleep(20 * time.Second); n%10 == 0 {
+						crash()
+					} else {
+						h.Release()
+						c.Close()
+					}
+					time.Sleep(40 * time.Second)
+				}
+				sessions := 0
+				store.List(t.Context(), "session/", func(register.Item) bool { sessions++; return true })
+				if sessions > 1 {
+					t.Errorf("%d sessions of processes that were killed stand", sessions)
+				}
+			})
+		})
+	}
 }

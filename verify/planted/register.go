@@ -143,10 +143,13 @@ var register = []Bug{
 	if !ok {`, `	was, ok := s.tries[cur.Version]
 	if was = sent; !ok && false {`, testsRegister("TestAStoreThatGoesBackEndsAllSessions")),
 	one("register: a sweeper's register that is none keeps everybody from sweeping",
-		"coord/register/sweep.go", `			h, _ := parseHeartbeat(it.Value) // one`, `			h, ok := parseHeartbeat(it.Value)
+		"coord/register/sweep.go", `			h, ok := parseHeartbeat(it.Value) // one`, `			h, ok := parseHeartbeat(it.Value)
 			if !ok {
 				return false, nil
 			} // one`, testsRegister("TestASweeperThatIsNoneIsReplaced")),
+	one("register: a sweeper that is gone is awaited by each anew",
+		"coord/register/sweep.go", `max(s.d.clock.own(sent)-s.other.still.First, age)`, `max(s.d.clock.own(sent)-s.other.still.First, min(age, 0))`,
+		testsRegister("TestASweeperIsFollowedWhereAllLiveForAMoment")),
 	one("register: a sweeper's register that cannot be read keeps everybody from sweeping",
 		"coord/register/sweep.go", `if it.Version == unreadable {`, `if it.Version == unreadable && false {`, testsRegister("TestASweeperThatCannotBeReadIsNotWaitedFor")),
 	one("register: an amendment that changes nothing asks nobody",
