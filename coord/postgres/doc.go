@@ -27,12 +27,13 @@
 // A fail-over to a standby that lags behind may take swaps back. This is noticed by the server's timeline: every earlier
 // session ends, and nobody is granted anything for the longest TTL. The same goes for a table that was emptied or created
 // again, for another server at the same address, for a server whose log has become shorter because its disk was put back to
-// an earlier state, and, if it runs with fsync=off, for a restart. A store does not go back to a primary that another one
-// has replaced.
+// an earlier state, and for a restart if the server runs with fsync=off or does not tell the role its identifier (EXECUTE on
+// pg_control_system() was revoked). A store does not go back to a primary that another one has replaced.
 //
 // A process that was not there before cannot notice any of that. So whoever opens a session within the longest TTL after the
-// server's start, or after the table was first used, waits for the rest of it. So it is after the table's schema was changed, such as
-// by ALTER SCHEMA or GRANT: another may have stood in its place. Sessions that are open go on.
+// server's start, or after the table was first used, waits for the rest of it. So it is after the table, its schema or its database
+// was made, as from a dump or a template, or changed, such as by ALTER, RENAME, GRANT or VACUUM FULL: another may have stood in its
+// place, or an older state of it. Sessions that are open go on.
 //
 // # What it does not promise
 //

@@ -23,16 +23,17 @@ import (
 // memory began: a store that finds itself at another server changes the row, and gives it a number that never comes again.
 type memory struct {
 	id         string
-	server     string        // its identifier, and the time of its start if it does not wait for the disk
+	server     string        // its identifier, and the time of its start if it does not wait for the disk or says no identifier
 	timeline   string        // 8 hexadecimal digits, which grow
 	identity   string        // of the table: its first row
 	edition    int64         // 0 if the server is the one that the table was made at
 	age        time.Duration // since the row was last written, or the server was started
 	recorded   string        // what the row says
-	sameSchema bool          // the schema has not been changed since the row was written
+	sameSchema bool          // the schema, the table and the database have not been changed since the row was written
 	lsn        int64
 	pooled     bool
 	oid        int64         // the table's
+	database   int64         // its oid: a copy of a database has tables with the same
 	exposed    bool          // others may create in the table's schema
 	reached    driverkit.Max // how far the server's log is known to have come
 	started    atomic.Int64  // when the server was started last, us
@@ -72,7 +73,7 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 	var first, recorded *string
 	var edition, age *int64
 	_, err = guard{table: s.table, oid: m.oid}.run(ctx, c, s.sql.look, nil, func(r pgx.Rows) error {
-		return r.Scan(&m.timeline, &m.lsn, &started, &first, &recorded, &edition, &age, &m.sameSchema)
+		return r.Scan(&m.timeline, &m.lsn, &started, &first, &recorded, &edition, &age, &m.sameSchema, &m.database)
 	})
 	if err != nil {
 		return nil, s.table.explain(err)
@@ -83,7 +84,7 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 		}
 	}
 	m.started.Store(started)
-	if !g.fsync {
+	if !g.fsync || m.server == "" {
 		m.server = fmt.Sprintf("%s, started %d", m.server, started)
 	}
 	if first != nil {
@@ -99,7 +100,7 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 		m.edition, m.age = *edition, storekit.Since(*age)
 	}
 	if first != nil && recorded != nil {
-		m.id = fmt.Sprintf("%s/%d/%s/%x", m.here(), m.oid, strings.TrimPrefix(m.identity, layout), uint64(m.edition))
+		m.id = fmt.Sprintf("%s/%d/%d/%s/%x", m.here(), m.database, m.oid, strings.TrimPrefix(m.identity, layout), uint64(m.edition))
 	}
 	return m, nil
 }
@@ -135,8 +136,8 @@ func (s *Store) forgot(known *memory, is ...any) error {
 }
 
 // Memory counts from the time when the table was first used, when it was noticed that the server is another than the one
-// where the table was made, when its schema was changed, or when the server was started, whichever came last: before that there may have been another table
-// of that name, or an older state of the disk.
+// where the table was made, when its schema, the table or its database was changed, or when the server was started, whichever came last:
+// before that there may have been another table of that name, or an older state of it.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	mem, err := s.recall(ctx)
 	return mem, s.table.failed(ctx, err, "look at the server")
@@ -198,7 +199,7 @@ func (s *Store) remember(ctx context.Context, c *pgx.Conn, last *memory) (*memor
 		case m.recorded != m.here(), wentBack:
 			s.Log.Warn("postgres: the server is not what it was when the table was made, or its log was longer before", "was", m.recorded, "is", m.here())
 			err = write(s.sql.remember, []byte(m.here()), storekit.Number(edition), m.edition, []byte(m.recorded))
-		case !m.sameSchema: // it may have had another name for a while
+		case !m.sameSchema: // it may have had another name for a while, or be a copy
 			err = write(s.sql.acceptSchema)
 		default:
 			m.reached.Saw(m.lsn)

@@ -133,6 +133,10 @@ func (s *Store) meet(ctx context.Context, cfg *pgxpool.Config) error {
 	if !met.fsync {
 		s.Log.Warn("postgres: the server runs with fsync=off: after a restart it counts as having forgotten")
 	}
+	if !met.naming {
+		s.Log.Warn("postgres: the server does not tell its identifier to this role, so after a restart it counts as having forgotten: " +
+			"GRANT EXECUTE ON FUNCTION pg_control_system() to it")
+	}
 	if !s.pooler {
 		if err := setSession(ctx, c, s.plain); err != nil {
 			return s.table.explain(err)

@@ -13,6 +13,12 @@ const lsnSQL = `pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_flush_lsn()
 // in its place for a while, and the table that then stands there knows nothing of this one.
 const schemaChange = `(SELECT n.xmin::text::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = m.tableoid)`
 
+// placeChange tells in which transactions the table was made or last altered, and its database, and which database that is. A table that
+// was made from a dump, or a database from a template, says itself that it has remembered everything for long, as does one that is renamed
+// and back. What the server does by itself, such as VACUUM and ANALYZE, leaves these as they are.
+const placeChange = `(SELECT hashtextextended(concat_ws(' ', c.xmin, d.xmin, d.oid), 0) FROM pg_class c, pg_database d
+	WHERE c.oid = m.tableoid AND d.datname = current_database())`
+
 // statements are what a store sends, with the table's name in them.
 type statements struct {
 	look, remember, refill   string
@@ -65,10 +71,14 @@ func statementsFor(t table) statements {
 			encode(m.value, 'escape'), m.version,
 			floor(extract(epoch FROM clock_timestamp() - greatest(m.since, pg_postmaster_start_time())) * 1000000)::bigint,
 			m.reserved_by IS NOT DISTINCT FROM ` + schemaChange + `
+				AND (SELECT reserved_by FROM {t} WHERE key = ''::bytea) IS NOT DISTINCT FROM ` + placeChange + `,
+			(SELECT d.oid::bigint FROM pg_database d WHERE d.datname = current_database())
 			FROM (SELECT) AS always LEFT JOIN {t} m ON m.key = decode('00', 'hex')`),
 		remember: fill(`UPDATE {t} SET value = $1::bytea, version = $2::bigint, since = clock_timestamp()
 			WHERE key = decode('00', 'hex') AND version = $3::bigint AND value = $4::bytea`),
-		acceptSchema: fill(`UPDATE {t} AS m SET since = clock_timestamp(), reserved_by = ` + schemaChange + ` WHERE m.key = decode('00', 'hex')`),
+		// Each has a row of its own: older versions of this package know only the schema's.
+		acceptSchema: fill(`UPDATE {t} AS m SET since = clock_timestamp(), reserved_by = CASE m.key WHEN ''::bytea THEN ` + placeChange + `
+			ELSE ` + schemaChange + ` END WHERE m.key IN (''::bytea, decode('00', 'hex'))`),
 		refill: fill(`INSERT INTO {t} (key, version, value) VALUES (''::bytea, 0, convert_to($1::text || gen_random_uuid(), 'UTF8')),
 			(decode('00', 'hex'), $2::bigint, ''::bytea) ON CONFLICT DO NOTHING`),
 
