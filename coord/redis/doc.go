@@ -24,6 +24,9 @@
 //   - If the server goes on with an older file, such as a backup, everybody notices whose session was renewed since that was made. All
 //     sessions end then, and nobody is granted for the longest TTL. It is not noticed by who has renewed nothing since: so not before a
 //     quarter of the TTL has passed, if the backup was made just then.
+//   - A dump that is read in while the server runs brings back what it has remembered. So after any SWAPDB, FLUSHALL, FLUSHDB or RESTORE,
+//     of whichever database, whoever opens a session within the longest TTL waits for the rest of that. A server that is sent one of
+//     these all the time lets nobody new in: use one of its own then.
 //
 // It does not promise that tokens go on rising after Redis has forgotten. And it believes the server's wall clock in one thing:
 // after Redis has forgotten, a clock that is set forward ends the pause too early.
@@ -80,7 +83,7 @@
 // # What an operator sees
 //
 //	turnwise.memory               what the database remembers: id, replication id, 1 if kept on disk, since when (us), run id,
-//	                              how often databases were exchanged
+//	                              how often databases were exchanged or emptied, or keys restored
 //	turnwise.renewals             how often sessions were renewed: it tells a file that is older, such as a backup
 //	turnwise.keys                 the names of all registers, a sorted set: ZRANGE turnwise.keys 0 -1
 //	turnwise:line/orders/4711     who stands in a line: version (8 bytes), since when (16 digits, us), a reservation, the value

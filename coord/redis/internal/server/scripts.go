@@ -36,7 +36,7 @@ local function renewals(key) return tonumber(redis.call('GET', key)) or 0 end
 // The mark says what this database remembers. It is a text:
 //
 //	<id, 16> <replication id of the server, 40> <kept on disk, 1> <remembers since, 16 digits, us> <run id of the server, 40>
-//	<how often databases were exchanged in this run, 16 digits>
+//	<how often databases were exchanged or emptied, or keys restored, in this run, 16 digits>
 //
 // The guard begins each script that sees registers. It demands that the memory is the one that the caller knows (ARGV[1]),
 // and that the server has neither been restarted nor followed another one since the mark was written: either gives it
@@ -76,8 +76,9 @@ and string.find(redis.call('INFO', 'persistence'), 'aof_enabled:1\r\n', 1, true)
 // everybody knows another one by then. When it begins to write, that counts once all is written.
 //
 // Who may write nothing of ours may still exchange this database for another (SWAPDB needs no key). Once it is exchanged back, the
-// mark tells of nothing that was granted in between. So after each exchange, whichever databases it was of, all begin anew to
-// count for how long the memory has lasted. Sessions that have noticed nothing go on.
+// mark tells of nothing that was granted in between. Nor does a mark that comes back from a dump when all was flushed. So after each
+// exchange, flush and RESTORE, whichever databases it was of, all begin anew to count for how long the memory has lasted. Sessions that
+// have noticed nothing go on.
 //
 // A server that has a smaller number of renewals than somebody has seen was started with a file that is older than that, such as a backup.
 // Then the memory ends, too.
@@ -97,7 +98,11 @@ local replid = string.match(info, 'master_replid:(%x+)')
 local alone = string.find(info, 'connected_slaves:0\r\n', 1, true)
 local followed = string.match(info, 'master_replid2:(%x+)') ~= string.rep('0', 40)
 local run = string.match(server, 'run_id:(%x+)')
-local swaps = digits(tonumber(string.match(redis.call('INFO', 'commandstats'), 'cmdstat_swapdb:calls=(%d+)') or 0))
+local stats, swaps = redis.call('INFO', 'commandstats'), 0
+for _, name in ipairs({'swapdb', 'flushall', 'flushdb', 'restore', 'restore%-asking'}) do
+  swaps = swaps + tonumber(string.match(stats, 'cmdstat_' .. name .. ':calls=(%d+)') or 0)
+end
+swaps = digits(swaps)
 local now = now()
 local uptime = tonumber(string.match(server, 'uptime_in_seconds:(%-?%d+)'))
 local started = now - (uptime - 1) * 1000000
