@@ -70,8 +70,9 @@
 // put in its place, a process notices at its next swap, or within half a second if it does not swap; if only a directory within it is
 // moved or replaced, within half a second. Then its sessions end,
 // and its holds with them (coord.ErrLost). A process that comes meanwhile may enter
-// beside a holder that has not noticed yet, unless it finds a copy in the directory's place: then it waits for some ten seconds. A copy of
-// a directory is a directory of its own: it has the tokens of the first, but not its holds.
+// beside a holder that has not noticed yet, unless it finds a copy in the directory's place, or a snapshot of the disk that was mounted
+// there: then it waits for some ten seconds. So does whoever comes first after a start of the machine that gave the disk another number.
+// A copy of a directory is a directory of its own: it has the tokens of the first, but not its holds.
 //
 // A backup need not have the directory, since nobody waits for what is in it. If one is put back all the same, put it in the place of the
 // whole directory, as above, and not its files into the one that is there: nobody can tell those from what stood there, so whoever comes

@@ -40,6 +40,7 @@ type layout struct {
 	boot    string // during which run of the machine it was written
 	sync    bool
 	inode   uint64    // of this file: a copy has another. Zero if it does not say
+	device  uint64    // it is on: a snapshot that is mounted is on another. Zero if it does not say
 	forgot  time.Time // when something in it was forgotten; zero if nothing was
 }
 
@@ -61,6 +62,9 @@ func (l layout) String() string {
 	text := layoutHead + l.version + "\nid " + l.id + "\nboot " + l.boot + "\nsync " + written[l.sync] + "\n"
 	if l.inode != 0 {
 		text += "inode " + strconv.FormatUint(l.inode, 10) + "\n"
+	}
+	if l.device != 0 {
+		text += "device " + strconv.FormatUint(l.device, 10) + "\n"
 	}
 	if !l.forgot.IsZero() {
 		text += "forgot " + l.forgot.UTC().Format(time.RFC3339Nano) + "\n"
@@ -88,6 +92,8 @@ func parseLayout(text string) (layout, error) {
 			l.sync = value == "yes"
 		case "inode":
 			l.inode, _ = strconv.ParseUint(value, 10, 64)
+		case "device":
+			l.device, _ = strconv.ParseUint(value, 10, 64)
 		case "forgot":
 			l.forgot, _ = time.Parse(time.RFC3339Nano, value)
 		}
@@ -318,8 +324,10 @@ func (p *place) ready(c *config, locked bool) (ready bool, err error) {
 			p.path, map[bool]string{true: "with", false: "without"}[l.sync], filepath.Join(p.path, layoutFile))
 	}
 	// Somebody has put a copy here. Who uses the directory that was here before has it open, so that the copy is another file; and he may
-	// not have noticed yet.
-	copied := l.inode != 0 && l.inode != numberOf(&st).inode
+	// not have noticed yet. So it is with a snapshot of the disk that was mounted here, where the file has the same number. That devices may
+	// have other numbers after a start of the machine looks the same.
+	is := numberOf(&st)
+	copied := l.inode != 0 && l.inode != is.inode || l.device != 0 && l.device != is.device
 	next := newLayout(boot, c.sync)
 	if copied {
 		next.forgot = time.Now()
@@ -386,7 +394,8 @@ func (p *place) writeLayout(l layout) error {
 	if err := again(func() error { return unix.Fstat(fd, &st) }); err != nil {
 		return refusal("write the layout", err)
 	}
-	l.inode = numberOf(&st).inode
+	is := numberOf(&st)
+	l.inode, l.device = is.inode, is.device
 	if _, err = f.WriteString(l.String()); err == nil && l.sync {
 		err = flush(f)
 	}

@@ -1,0 +1,115 @@
+package file
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/recipes/mutex"
+)
+
+// locked takes a lock with a client of its own.
+func locked(t *testing.T, dir string) *coord.Hold {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	client, err := Connect(ctx, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	hold, err := mutex.New(client, "orders").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hold
+}
+
+// On a snapshot of a disk all files have the same numbers. It is mounted where the disk was, while a lock is held.
+func TestASnapshotThatIsMountedInThePlaceLetsNobodyIn(t *testing.T) {
+	tmp := folder(t)
+	sh := func(script string) error {
+		out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-ec", "cd "+tmp+"; "+script).CombinedOutput()
+		if err != nil {
+			t.Logf("%s: %s", script, out)
+		}
+		return err
+	}
+	if sh("truncate -s 24M disk; mkfs.ext4 -q -F disk; mkdir at; mount -o loop disk at") != nil {
+		t.Skip("no disk can be mounted")
+	}
+	t.Cleanup(func() { _ = sh("umount -l at || true; umount -l at || true") })
+	dir := filepath.Join(tmp, "at", "locks")
+	_ = locked(t, dir).Release()
+	if err := sh("sync -f at; cp disk snapshot"); err != nil {
+		t.Fatal(err)
+	}
+	held := locked(t, dir)
+	if err := sh("mount -o loop snapshot at"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	next := locked(t, dir)
+	if held.Err() == nil {
+		t.Errorf("two hold %v after the snapshot was mounted, with tokens %d and %d", time.Since(began), held.Token(), next.Token())
+	}
+}
+
+// The layout says on which device it was written. What an older version has written does not.
+func TestADirectoryOnAnotherDeviceIsACopy(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(layout string) string
+		copied bool
+	}{
+		"the same device": {func(l string) string { return l }, false},
+		"another device": {func(l string) string {
+			return regexp.MustCompile(`(?m)^device \d+$`).ReplaceAllString(l, "device 4711")
+		}, true},
+		"another device, and another start": {func(l string) string {
+			l = regexp.MustCompile(`(?m)^device \d+$`).ReplaceAllString(l, "device 4711")
+			return regexp.MustCompile(`(?m)^boot .*$`).ReplaceAllString(l, "boot before")
+		}, true},
+		"another start": {func(l string) string { return regexp.MustCompile(`(?m)^boot .*$`).ReplaceAllString(l, "boot before") }, false},
+		"an older version": {func(l string) string {
+			return regexp.MustCompile(`(?m)^device \d+\n`).ReplaceAllString(l, "")
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(folder(t), "locks")
+			open := func() *Store {
+				t.Helper()
+				s, err := Open(t.Context(), dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			open().Close()
+			path := filepath.Join(dir, layoutFile)
+			text, err := os.ReadFile(path)
+			if err != nil || !strings.Contains(string(text), "\ndevice ") {
+				t.Fatalf("%s, %v", text, err)
+			}
+			if err := os.WriteFile(path, []byte(c.change(string(text))), 0o600); err != nil { // it is the same file
+				t.Fatal(err)
+			}
+			s := open()
+			defer s.Close()
+			m, err := s.Memory(t.Context())
+			if waits := m.For >= 0 && m.For < time.Minute; err != nil || waits != c.copied {
+				t.Errorf("it has remembered for %v, %v", m.For, err)
+			}
+			again := open() // which goes on with what the first has written
+			defer again.Close()
+			if after, err := again.Memory(t.Context()); err != nil || after.ID != m.ID {
+				t.Errorf("%v, and then %v, %v", m, after, err)
+			}
+		})
+	}
+}
