@@ -26,7 +26,8 @@
 //	innodb_flush_log_at_trx_commit = 1     the default
 //	sync_binlog = 1                        if there is a binary log; MySQL's default, not MariaDB's
 //
-// Other settings work as well, but with them each restart counts as having forgotten.
+// Other settings work as well, but with them each restart counts as having forgotten. To change one of them while the server runs, as with
+// SET GLOBAL for an import, counts as having forgotten as well, and so does changing it back.
 //
 // It is noticed when something may have been forgotten: there is another server behind the same address (a replica was
 // promoted, or a dump was loaded elsewhere), a disk was put back to an earlier state, or the table was emptied or created
@@ -34,9 +35,14 @@
 // beside a holder that does not know yet. Tokens may go back then, since the last ones that were given may be lost.
 //
 // A process that was not there before cannot notice any of that. So whoever opens a session within the longest TTL after the
-// server's start, or after the table was first used, waits for the rest of it. Sessions that are open go on.
+// server's start, or after the table was first used, waits for the rest of it. So it is after the table was made, as from a dump, or
+// renamed, by information_schema.tables.create_time, and so after ALTER TABLE and OPTIMIZE TABLE. That was seen on MariaDB: a server that
+// does not tell this time, or leaves it as it is, lets whoever comes in at once. Sessions that are open go on.
 //
 // # What it does not promise
+//
+// A table that is made again from a dump of itself has the identity that it had. Processes that were there before do not notice, unless
+// a session or a line of theirs is missing there: stop them before such a dump is loaded.
 //
 // Replication is asynchronous, so a fail-over may lose what was answered. Clients that reach the new primary notice, as
 // said. Stop the old primary first, or set read_only there: as long as it takes writes, clients that are still connected to

@@ -24,11 +24,12 @@ type memory struct {
 	id       string
 	here     origin
 	number   int64         // the server's
+	keeps    int64         // 1 if it waits for its disk before it answers
 	identity string        // of the table: its first row
 	recorded origin        // what the row says
 	raw      []byte        // the same, as it stands there
 	edition  int64         // 0 if the server is the one that the table was made at
-	age      time.Duration // since the row was last written, or the server was started
+	age      time.Duration // since the row was last written, the table was made, or the server was started
 	lsn      int64
 	reached  driverkit.Max // how far the server's log is known to have come
 }
@@ -80,11 +81,14 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 	s.largest.Store(largest(v.number("max_allowed_packet")))
 	m := &memory{here: origin{server: v.here()}, number: v.number("server_id"), lsn: v.lsn()}
 	marked := false
-	err = c.query(ctx, s.sql.look, nil, func(row []sqldriver.Value) error {
+	err = c.query(ctx, s.sql.look, s.table.names(), func(row []sqldriver.Value) error {
 		m.identity, m.raw, marked = text(row[0]), bytesOf(row[1]), row[0] != nil && row[1] != nil
 		m.recorded, m.edition = originOf(text(row[1])), integer(row[2])
 		m.age = min(storekit.Since(integer(row[3])), v.up())
-		if v.forgetful() != "" {
+		if row[6] != nil { // the server tells
+			m.age = min(m.age, made(integer(row[6])))
+		}
+		if m.keeps = integer(row[5]); m.keeps != 1 {
 			m.here.started = integer(row[4])/1e6 - v.number("uptime")
 		}
 		return nil
@@ -99,6 +103,15 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 		m.id = fmt.Sprintf("%s/%s/%x", m.recorded, strings.TrimPrefix(m.identity, layout), uint64(m.edition))
 	}
 	return m, nil
+}
+
+// made is how old a table is, rounded down, of which the server says so many microseconds, and up to a second too many. It is negative if the
+// clock was set back to before that.
+func made(us int64) time.Duration {
+	if age := storekit.Since(us); age <= 0 {
+		return age
+	}
+	return max(storekit.Since(us)-time.Second, 0)
 }
 
 // largest returns how long a value may be. On the way each byte may become two, and something is put around it.
@@ -133,8 +146,8 @@ func (s *Store) forgot(known *memory, is ...any) error {
 }
 
 // Memory counts from the time when the table was first used, when it was noticed that the server is another than the one
-// where the table was made, or when the server was started, whichever came last: before that there may have been another table
-// of that name, or an older state of the disk.
+// where the table was made, when the table was made or renamed, as far as the server tells, or when the server was started, whichever came
+// last: before that there may have been another table of that name, or an older state of it.
 func (s *Store) Memory(ctx context.Context) (register.Memory, error) {
 	mem, err := s.recall(ctx)
 	return mem, s.table.failed(ctx, err, "look at the server")

@@ -89,5 +89,13 @@ const maxName = 64
 
 func (t table) String() string { return strings.Join(t, ".") }
 
+// names returns the parts of the name, as arguments of a statement.
+func (t table) names() (args []any) {
+	for _, name := range t {
+		args = append(args, name)
+	}
+	return args
+}
+
 // quoted returns the name as SQL has it.
 func (t table) quoted() string { return "`" + strings.Join(t, "`.`") + "`" }

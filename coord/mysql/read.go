@@ -25,8 +25,8 @@ func (s *Store) current(ctx context.Context, key string) (cur register.Item, err
 func (s *Store) content(ctx context.Context, c *conn, known *memory, key string, by int64) (cur register.Item, reserved bool, err error) {
 	cur.Key = key
 	err = c.query(ctx, s.sql.read, []any{by, []byte(key)}, func(row []sqldriver.Value) error {
-		if integer(row[0]) != known.number || text(row[1]) != known.identity {
-			return s.forgot(known, "server number", integer(row[0]), "table", text(row[1]))
+		if integer(row[0]) != known.number || text(row[1]) != known.identity || integer(row[7]) != known.keeps {
+			return s.forgot(known, "server number", integer(row[0]), "table", text(row[1]), "waits for its disk", integer(row[7]))
 		}
 		if row[2] == nil {
 			return nil

@@ -70,9 +70,9 @@ func (t table) inspect(ctx context.Context, c *conn) (there bool, err error) {
 	const find = `SELECT table_type, engine, (SELECT MIN(g.trigger_name) FROM information_schema.triggers AS g
 		WHERE g.event_object_schema = i.table_schema AND g.event_object_table = i.table_name)
 		FROM information_schema.tables AS i WHERE table_schema = `
-	sql, args := find+`DATABASE() AND table_name = ?`, []any{t[0]}
+	sql, args := find+`DATABASE() AND table_name = ?`, t.names()
 	if len(t) == 2 {
-		sql, args = find+`? AND table_name = ?`, []any{t[0], t[1]}
+		sql = find + `? AND table_name = ?`
 	}
 	var kind, engine, trigger string
 	err = c.query(ctx, sql, args, func(row []sqldriver.Value) error {
@@ -101,9 +101,9 @@ var layoutIs = []string{"name varbinary 0", "version bigint 0", "since datetime 
 // measure refuses a table of another layout. Whoever makes the table before others do decides what it is like: with times of whole
 // seconds, sessions would seem to be older than they are, and with another key, two could make the same register.
 func (t table) measure(ctx context.Context, c *conn) error {
-	where, args := `table_schema = DATABASE() AND table_name = ?`, []any{t[0]}
+	where, args := `table_schema = DATABASE() AND table_name = ?`, t.names()
 	if len(t) == 2 {
-		where, args = `table_schema = ? AND table_name = ?`, []any{t[0], t[1]}
+		where = `table_schema = ? AND table_name = ?`
 	}
 	sql := `SELECT CONCAT_WS(' ', column_name, data_type, COALESCE(datetime_precision, 0), NULLIF(column_default, 'NULL'), NULLIF(extra, ''))
 		FROM information_schema.columns WHERE ` + where + `

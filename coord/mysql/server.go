@@ -151,7 +151,8 @@ func (v *server) checkWrites() error {
 func setSession(ctx context.Context, c *conn) error {
 	for _, sql := range []string{
 		`SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 5,
-			lock_wait_timeout = 5, sql_safe_updates = 0, sql_select_limit = 18446744073709551615
+			lock_wait_timeout = 5, sql_safe_updates = 0, sql_select_limit = 18446744073709551615,
+			time_zone = '+00:00'
 			/*!80000 , max_execution_time = 0 */ /*M! , max_statement_time = 0 */`,
 		`SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED`,
 		`SET SESSION TRANSACTION READ WRITE`,

@@ -34,13 +34,13 @@ func (s *Store) swap(ctx context.Context, c *conn, known *memory, w *register.Sw
 	switch {
 	case w.Old.IsZero() && w.Next.IsZero():
 	case w.Old.IsZero():
-		n, err = c.exec(ctx, s.sql.insert, key, next, value, known.identity, known.number)
+		n, err = c.exec(ctx, s.sql.insert, key, next, value, known.identity, known.number, known.keeps)
 	case w.Next.IsZero():
-		n, err = c.exec(ctx, s.sql.remove, key, old, by, known.number)
+		n, err = c.exec(ctx, s.sql.remove, key, old, by, known.number, known.keeps)
 	case w.Clock:
-		n, clock, err = c.execTold(ctx, s.sql.updateAndClock, next, value, key, old, by, known.number)
+		n, clock, err = c.execTold(ctx, s.sql.updateAndClock, next, value, key, old, by, known.number, known.keeps)
 	default:
-		n, err = c.exec(ctx, s.sql.update, next, value, key, old, by, known.number)
+		n, err = c.exec(ctx, s.sql.update, next, value, key, old, by, known.number, known.keeps)
 	}
 	if err != nil {
 		return register.Item{}, err
@@ -49,7 +49,7 @@ func (s *Store) swap(ctx context.Context, c *conn, known *memory, w *register.Sw
 		return register.Item{Key: w.Key, Value: w.Value, Version: w.Next, Clock: storekit.Micros(clock)}, nil
 	}
 	if w.Reserve > 0 && !w.By.IsZero() {
-		if _, err := c.exec(ctx, s.sql.reserve, by, w.Reserve.Microseconds(), key, by, known.number); err != nil {
+		if _, err := c.exec(ctx, s.sql.reserve, by, w.Reserve.Microseconds(), key, by, known.number, known.keeps); err != nil {
 			return register.Item{}, err
 		}
 	}
