@@ -37,20 +37,7 @@ func TestAHolderNoticesThatABackupWasPutBack(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			dir := filepath.Join(folder(t), "locks")
-			lock := func() *coord.Hold {
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-				defer cancel()
-				client, err := Connect(ctx, dir)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { client.Close() })
-				hold, err := mutex.New(client, "orders").Lock(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return hold
-			}
+			lock := func() *coord.Hold { return locked(t, dir, 3*time.Minute) }
 			_ = lock().Release()
 			copied(t, "-a", dir, dir+".backup")
 			for range 3 {
@@ -75,6 +62,23 @@ func TestAHolderNoticesThatABackupWasPutBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// locked takes a lock with a client of its own.
+func locked(t *testing.T, dir string, patience time.Duration) *coord.Hold {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client, err := Connect(ctx, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	hold, err := mutex.New(client, "orders").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hold
 }
 
 // folder is t.TempDir for clients that are closed while a session of theirs ends: what was under way then may still write for a moment.

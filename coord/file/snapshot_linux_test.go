@@ -9,27 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/turnwise/turnwise/coord"
-	"github.com/turnwise/turnwise/recipes/mutex"
 )
-
-// locked takes a lock with a client of its own.
-func locked(t *testing.T, dir string) *coord.Hold {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	client, err := Connect(ctx, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	hold, err := mutex.New(client, "orders").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return hold
-}
 
 // On a snapshot of a disk all files have the same numbers. It is mounted where the disk was, while a lock is held.
 func TestASnapshotThatIsMountedInThePlaceLetsNobodyIn(t *testing.T) {
@@ -46,16 +26,16 @@ func TestASnapshotThatIsMountedInThePlaceLetsNobodyIn(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = sh("umount -l at || true; umount -l at || true") })
 	dir := filepath.Join(tmp, "at", "locks")
-	_ = locked(t, dir).Release()
+	_ = locked(t, dir, time.Minute).Release()
 	if err := sh("sync -f at; cp disk snapshot"); err != nil {
 		t.Fatal(err)
 	}
-	held := locked(t, dir)
+	held := locked(t, dir, time.Minute)
 	if err := sh("mount -o loop snapshot at"); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	next := locked(t, dir)
+	next := locked(t, dir, time.Minute)
 	if held.Err() == nil {
 		t.Errorf("two hold %v after the snapshot was mounted, with tokens %d and %d", time.Since(began), held.Token(), next.Token())
 	}

@@ -41,21 +41,23 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 				waited, near = true, near || poll.further == 0
 			}
 		}
-		if !waited {
+		if !waited && p.s.d.sure { // elsewhere nobody rests, and a look at a long line should cost little
 			others = append(others, driver.Node{Kind: l.kinds[n.kind]})
 		}
 	}
-	kind := l.kinds[me.kind]
-	near = near || len(rules.For(kind)(driver.Node{Kind: kind}, others)) == 0
+	if p.s.d.sure && !near {
+		kind := l.kinds[me.kind]
+		near = len(rules.For(kind)(driver.Node{Kind: kind}, others)) == 0
+	}
 	poll.far.Store(!near)
 	poll.looked = true
-	if near && p.s.rests.Load() {
-		p.s.seeCall(ctx)
-	}
 	for _, w := range wait {
 		changed = changed || !here[w.ID]
 	}
 	if !changed {
+		if near && p.s.rests.Load() {
+			p.s.seeCall(ctx)
+		}
 		return nil, false, nil
 	}
 	return l.ahead(p.clerk.name, me.token, p.sight), true, nil

@@ -52,7 +52,7 @@ func entered(t *testing.T, wait <-chan coord.Result) time.Duration {
 }
 
 // die cuts processes off, until the play has ended.
-func die(t *testing.T, links ...*stretch) (bury func()) {
+func die(links ...*stretch) (bury func()) {
 	for _, l := range links {
 		l.cut()
 	}
@@ -80,7 +80,7 @@ func TestTheDeadAtRestAreWaitedForAsLongAsIsSaid(t *testing.T) {
 				for _, i := range c.dies {
 					dead = append(dead, links[i])
 				}
-				defer die(t, dead...)()
+				defer die(dead...)()
 				if c.dies[0] > 0 {
 					require.NoError(t, first.Release())
 				}
@@ -100,7 +100,7 @@ func TestReadersBehindAWriterThatDiedAtRest(t *testing.T) {
 		time.Sleep(time.Second)
 		reader := rwlock.New(clients[2], "a").RLockChan(t.Context())
 		time.Sleep(5*time.Minute + phase)
-		defer die(t, links[1])()
+		defer die(links[1])()
 		return entered(t, reader)
 	})
 }
@@ -121,7 +121,7 @@ func TestWhoHeldAfterARestIsWatchedOver(t *testing.T) {
 		require.NoError(t, second.Release())
 		within(t, time.Second, dies)
 		time.Sleep(3 * restTTL)
-		defer die(t, links[2])()
+		defer die(links[2])()
 		return entered(t, last)
 	})
 }
@@ -142,7 +142,7 @@ func TestWhoLooksOnSeesThatWhoRestedIsDead(t *testing.T) {
 			}
 		}()
 		time.Sleep(5 * time.Minute)
-		defer die(t, links[:2]...)()
+		defer die(links[:2]...)()
 		admin := register.New(store)
 		defer admin.Close(ctx)
 		began := time.Now()

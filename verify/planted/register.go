@@ -39,12 +39,12 @@ var register = []Bug{
 	one("register: where no note is lost unsaid, who waits is renewed all the same",
 		"coord/register/rest.go", `if !s.d.sure || s.d.mute.Load()`, `if true || !s.d.sure || s.d.mute.Load()`, testsRegister("TestCandidatesThatWaitAskForLittle")),
 	one("register: who is called, and has not heard it, does not see it either",
-		"coord/register/look.go", `		p.s.seeCall(ctx)
+		"coord/register/look.go", `			p.s.seeCall(ctx)
 `, ``, testsRegister("TestWhoDoesNotHearThatItIsCalledKeepsItsPlace")),
 	one("register: who is new calls the one ahead of it, whoever that is",
 		"coord/register/await.go", `(poll.looked || !s.d.sure)`, `(true || !s.d.sure)`, testsRegister("TestWhoIsNewCallsNobodyWhoIsNotNext")),
 	one("register: who could be beside the first in line does not call the one between them",
-		"coord/register/look.go", `near = near || len(rules.For`, `near = near || false && len(rules.For`, testsRegister("TestReadersBehindAWriterThatDiedAtRest")),
+		"coord/register/look.go", `near = len(rules.For`, `near = false && len(rules.For`, testsRegister("TestReadersBehindAWriterThatDiedAtRest")),
 	one("register: who was called looks as dead as before",
 		"coord/register/rest.go", `h.called, h.at = h.usual, 0, it.Version, time.Now()`, `h.called, h.at = h.usual, 0, it.Version, h.at`, testsRegister("TestWhoMayAllBeNextAreNotCalledByEachOfThem")),
 	one("register: each who may be next calls all the others",
