@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
@@ -14,4 +15,9 @@ func TestNobodyEntersWhenABackupIsPutBack(t *testing.T) {
 	storecheck.OldDisk(t, durable(t), func(ctx context.Context, url string, ttl time.Duration) (*coord.Client, error) {
 		return Connect(ctx, url, WithTTL(ttl), WithLongestTTL(ttl))
 	})
+}
+
+func TestWhoeverAsksFirstHearsThatTheServerWasStartedAnew(t *testing.T) {
+	t.Parallel()
+	storecheck.AfterRestart(t, durable(t), func(ctx context.Context, url string) (register.Store, error) { return Open(ctx, url) })
 }

@@ -31,6 +31,8 @@ type memory struct {
 	edition  int64         // 0 if the server is the one that the table was made at
 	age      time.Duration // since the row was last written, the table was made, or the server was started
 	lsn      int64
+	began    time.Duration // when the server was started, by this process's clock, since it loaded this package
+	run      storekit.Run
 	reached  driverkit.Max // how far the server's log is known to have come
 }
 
@@ -66,6 +68,7 @@ func (m *memory) For() time.Duration { return m.age }
 
 // look asks a connection for the memory that it leads to.
 func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
+	asked := time.Since(loaded)
 	v, err := introduce(ctx, c)
 	if err != nil {
 		return nil, s.table.explain(err)
@@ -79,7 +82,7 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 		return nil, s.table.gone()
 	}
 	s.largest.Store(largest(v.number("max_allowed_packet")))
-	m := &memory{here: origin{server: v.here()}, number: v.number("server_id"), lsn: v.lsn()}
+	m := &memory{here: origin{server: v.here()}, number: v.number("server_id"), lsn: v.lsn(), began: asked - v.up()}
 	marked := false
 	err = c.query(ctx, s.sql.look, s.table.names(), func(row []sqldriver.Value) error {
 		m.identity, m.raw, marked = text(row[0]), bytesOf(row[1]), row[0] != nil && row[1] != nil
@@ -104,6 +107,12 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 	}
 	return m, nil
 }
+
+// loaded is when the process began, more or less.
+var loaded = time.Now()
+
+// roughly is how much more than once a server's uptime, which it tells in seconds, may seem to say.
+const roughly = 3 * time.Second
 
 // made is how old a table is, rounded down, of which the server says so many microseconds, and up to a second too many. It is negative if the
 // clock was set back to before that.
@@ -132,6 +141,9 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 		return s.forgot(known, "is", found.id, "at", found.here, "log", found.lsn, "before", before)
 	}
 	known.reached.Saw(found.lsn)
+	if err := known.run.Check(found.began, roughly); err != nil {
+		return err
+	}
 	c.known = known
 	return nil
 }
@@ -196,7 +208,7 @@ func (s *Store) remember(ctx context.Context, c *conn, last *memory) (*memory, e
 			if last != nil && last.id == m.id {
 				last.reached.Saw(m.lsn)
 			}
-			return m, nil
+			return m, m.run.Check(m.began, roughly)
 		}
 		if err != nil && !undone(err) {
 			return nil, s.table.explain(err)

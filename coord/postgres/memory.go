@@ -37,6 +37,7 @@ type memory struct {
 	exposed    bool          // others may create in the table's schema
 	reached    driverkit.Max // how far the server's log is known to have come
 	started    atomic.Int64  // when the server was started last, us
+	run        storekit.Run
 }
 
 func (m *memory) ID() string         { return m.id }
@@ -124,8 +125,11 @@ func (s *Store) recognize(ctx context.Context, c *pgx.Conn, known *memory) error
 	}
 	known.reached.Saw(found.lsn)
 	known.started.Store(found.started.Load())
-	return nil
+	return known.run.Check(found.up(), 1)
 }
+
+// up is when the server was started, as its clock says.
+func (m *memory) up() time.Duration { return time.Duration(m.started.Load()) * time.Microsecond }
 
 // forgot makes all calls fail until Memory is called.
 func (s *Store) forgot(known *memory, is ...any) error {
@@ -207,7 +211,7 @@ func (s *Store) remember(ctx context.Context, c *pgx.Conn, last *memory) (*memor
 				last.reached.Saw(m.lsn)
 				last.started.Store(m.started.Load())
 			}
-			return m, nil
+			return m, m.run.Check(m.up(), 1)
 		}
 		if err != nil {
 			return nil, s.table.explain(err)

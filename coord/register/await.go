@@ -21,10 +21,10 @@ func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, e
 	return ahead, nil
 }
 
-// rise has the session rise if it rests. More may have been told meanwhile: it returns an error if the place was removed, or if somebody says
-// so and it is true.
+// rise has the session rise if it is not sure. More may have been told meanwhile: it returns an error if the place was removed, or if somebody
+// says so and it is true.
 func (p *place) rise(ctx context.Context) error {
-	if !p.s.rests.Load() {
+	if p.s.isSure() {
 		return nil
 	}
 	if err := p.s.rise(ctx); err != nil {

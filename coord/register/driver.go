@@ -16,7 +16,7 @@ import (
 
 // Driver carries turnwise's recipes on a Store.
 type Driver struct {
-	store     Store
+	store     noticing
 	presence  Presence // nil if the store is none
 	cfg       config
 	self      Version // By in all its swaps
@@ -28,6 +28,7 @@ type Driver struct {
 	bounded   bool         // nobody uses a longer TTL than cfg.longest
 	mute      atomic.Bool  // the store does not tell of swaps
 	recovered atomic.Int64 // when it is over that nobody is granted anything, by clock.own
+	trouble   atomic.Int64 // when a request failed last, by clock.own; -1: none has
 	clock     clock
 	uptime    func() (m machine, up time.Duration, ok bool)
 
@@ -55,7 +56,7 @@ var (
 )
 
 // Store returns the store that the driver was made for.
-func (d *Driver) Store() Store { return d.store }
+func (d *Driver) Store() Store { return d.store.Store }
 
 // New returns a driver for a store. It does no I/O. Closing the driver closes the store.
 func New(store Store, opts ...Option) *Driver {
@@ -66,7 +67,6 @@ func New(store Store, opts ...Option) *Driver {
 		}
 	}
 	d := &Driver{
-		store:    store,
 		cfg:      cfg,
 		self:     NewVersion(),
 		identity: newIdentity(),
@@ -79,6 +79,8 @@ func New(store Store, opts ...Option) *Driver {
 		clock:    clock{base: time.Now(), keep: 2 * cfg.ttl},
 		uptime:   uptime,
 	}
+	d.store = noticing{store, d}
+	d.trouble.Store(-1)
 	d.presence, _ = store.(Presence)
 	_, d.trusted = store.(interface{ OnlySwapsTell() }) // within a process; see internal/memory
 	_, d.sure = store.(Sure)
@@ -89,7 +91,7 @@ func New(store Store, opts ...Option) *Driver {
 	return d
 }
 
-func (d *Driver) Strength() driver.Strength { return Strength(d.store) }
+func (d *Driver) Strength() driver.Strength { return Strength(d.store.Store) }
 
 // Strength returns what a driver on a store promises. The store need not be open.
 func Strength(store Store) driver.Strength {
@@ -115,7 +117,7 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 	if d.life.Over() {
 		return nil, fmt.Errorf("%w: %w", driver.ErrDenied, errClosed)
 	}
-	if err := CheckTTL(d.store, d.cfg.ttl, d.cfg.longest); err != nil {
+	if err := CheckTTL(d.store.Store, d.cfg.ttl, d.cfg.longest); err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrDenied, err)
 	}
 	lapses, err := d.remembers(ctx)

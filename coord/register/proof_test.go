@@ -142,7 +142,7 @@ func TestARemovalIsLookedIntoBeforeATurnIsTaken(t *testing.T) {
 func TestWhoStandsInALineCannotEndASession(t *testing.T) {
 	sender := New(newQuietStore())
 	d := aDriver("a", sender.identity.public)
-	d.store = silent{}
+	d.store = noticing{silent{}, d}
 	s := &session{d: d, id: sessionID{1}, life: driverkit.NewLife(t.Context())}
 	s.hear(sender.notes(recipient{s.id, d.identity.public}, "a", 7, []notice{{1, allOver}})[0].Text)
 	time.Sleep(d.unanswered() / 10)
@@ -163,7 +163,7 @@ func (silent) Read(ctx context.Context, _ string) (Item, error) {
 func TestWhoIsInDoubtStopsInTimeHoweverOftenItLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := aDriver("a")
-		d.store = silent{}
+		d.store = noticing{silent{}, d}
 		s := &session{d: d, id: sessionID{1}, life: driverkit.NewLife(t.Context()), stir: driverkit.NewBell()}
 		p := &place{s: s, bell: driverkit.NewBell(), hints: driverkit.NewBell()}
 		var leave func()

@@ -53,26 +53,31 @@ func (s *session) stood(rest bool) {
 	}
 }
 
-// rise ends the rest of a session, and returns when it is sure again.
+// isSure reports whether somebody may enter on the session: it does not rest, and was renewed since there was trouble.
+func (s *session) isSure() bool { return !s.rests.Load() && !s.isShaken() }
+
+// rise has the session renewed until it is sure.
 func (s *session) rise(ctx context.Context) error {
-	s.mu.Lock()
-	if !s.rests.Load() {
+	for {
+		s.mu.Lock()
+		if s.isSure() {
+			s.mu.Unlock()
+			return nil
+		}
+		if s.risen == nil {
+			s.risen = make(chan struct{})
+		}
+		risen := s.risen
 		s.mu.Unlock()
-		return nil
+		s.stir.Ring()
+		select {
+		case <-risen:
+			continue
+		case <-s.life.Done():
+		case <-ctx.Done():
+		}
+		return s.life.Stopped(ctx)
 	}
-	if s.risen == nil {
-		s.risen = make(chan struct{})
-	}
-	risen := s.risen
-	s.mu.Unlock()
-	s.stir.Ring()
-	select {
-	case <-risen:
-		return nil
-	case <-s.life.Done():
-	case <-ctx.Done():
-	}
-	return s.life.Stopped(ctx)
 }
 
 // touch notes that the store has answered.

@@ -29,6 +29,7 @@ type session struct {
 	rumour   atomic.Bool  // somebody has said that it was ended
 	rests    atomic.Bool  // its register may say that it rests
 	heard    atomic.Int64 // when the store was, by clock.own, for Rests
+	proven   atomic.Int64 // when the last renewal was sent, by clock.own
 	stir     driverkit.Bell
 
 	renewing sync.Mutex
@@ -159,6 +160,7 @@ func (s *session) renewed(sent time.Time) {
 		return
 	}
 	s.deadline.Renewed(sent, deadlines.Swapped(0, s.d.cfg.ttl))
+	s.proven.Store(int64(s.d.clock.own(sent)))
 }
 
 func (s *session) Deadline() time.Time   { return s.deadline.Time() }
@@ -191,15 +193,15 @@ func (s *session) keepUp() {
 	}
 }
 
-// untilDue waits until the next renewal is due, or somebody stirs the session while it rests; but whoever stirs all the time does not have
-// it renewed all the time. It reports whether the session goes on.
+// untilDue waits until the next renewal is due, or somebody stirs the session while it is not sure; but whoever stirs all the time does not
+// have it renewed all the time. It reports whether the session goes on.
 func (s *session) untilDue(sent, next time.Time) bool {
 	for {
 		t := time.NewTimer(time.Until(next))
 		select {
 		case <-t.C:
 		case <-s.stir:
-			if soon := sent.Add(hintEvery); s.rests.Load() && soon.Before(next) {
+			if soon := sent.Add(hintEvery); !s.isSure() && soon.Before(next) {
 				next = soon
 			}
 			t.Stop()

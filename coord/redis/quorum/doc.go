@@ -57,7 +57,8 @@
 // redis.WithLongestTTL, stop all processes and do the same: a server from which a key is taken away has forgotten its votes.
 //
 // A disk that is put back to an earlier state makes a server forget without a sign: empty it before it is started. So does a crash
-// just after somebody has switched appendonly off and on at once, before the new file is complete: say BGREWRITEAOF instead.
+// just after somebody has switched appendonly off and on at once, before the new file is complete: say BGREWRITEAOF instead. And so does
+// a crash while appendfsync is set to something else for a time (CONFIG SET): do not change it while the server runs.
 //
 // # What an operator sees
 //

@@ -1,0 +1,47 @@
+package register
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+)
+
+// noticing is the driver's store. The driver notices when a request fails: the server may have been away, and have come back with an
+// older disk. That knows our sessions, but perhaps not who has come since. Only who has written more than it knows can tell, and each
+// session does that when it is renewed. So after trouble nobody enters before his session has been renewed.
+type noticing struct {
+	Store
+	d *Driver
+}
+
+func (n noticing) Read(ctx context.Context, key string) (Item, error) {
+	sent := time.Now()
+	it, err := n.Store.Read(ctx, key)
+	n.d.notice(ctx, sent, err)
+	return it, err
+}
+
+func (n noticing) Swap(ctx context.Context, s Swap) (Item, error) {
+	sent := time.Now()
+	it, err := n.Store.Swap(ctx, s)
+	n.d.notice(ctx, sent, err)
+	return it, err
+}
+
+// notice takes in how a request went. One that its caller broke off says nothing, and neither does a refusal: a server that refuses is
+// there, and may refuse for long.
+func (d *Driver) notice(ctx context.Context, sent time.Time, err error) {
+	switch {
+	case err == nil, errors.Is(err, ErrConflict), errors.Is(err, ErrTooLarge), driver.IsLasting(err):
+	case ctx.Err() != nil && time.Since(sent) < d.timeout:
+	default:
+		d.trouble.Store(int64(d.clock.own(time.Now())))
+	}
+}
+
+// isShaken reports whether a request has failed since the session was renewed, or before that was sent.
+func (s *session) isShaken() bool {
+	return s.d.presence == nil && s.d.trouble.Load() >= s.proven.Load()
+}

@@ -1,0 +1,96 @@
+package register_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/memory"
+)
+
+// replaceable is the way to a store. Another can be put in its place.
+type replaceable struct {
+	*memory.Store
+	down bool
+}
+
+var errDown = errors.New("connection refused")
+
+func (r *replaceable) Read(ctx context.Context, key string) (register.Item, error) {
+	if r.down {
+		return register.Item{}, errDown
+	}
+	return r.Store.Read(ctx, key)
+}
+
+func (r *replaceable) Swap(ctx context.Context, s register.Swap) (register.Item, error) {
+	if r.down {
+		return register.Item{}, errDown
+	}
+	return r.Store.Swap(ctx, s)
+}
+
+// copyOf returns a store in which stands what stands in another now.
+func copyOf(t *testing.T, old *memory.Store) *memory.Store {
+	t.Helper()
+	fresh := memory.NewStore()
+	err := old.List(t.Context(), "", func(it register.Item) bool {
+		_, err := fresh.Swap(t.Context(), register.Swap{Key: it.Key, Next: it.Version, Value: it.Value})
+		return err == nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fresh
+}
+
+// A server is stopped, and comes back with an older disk, which it takes for its own. It knows the session of somebody who has seen
+// more, and nothing of a holder, who is cut off.
+func TestNobodyEntersAfterTroubleOnASessionFromAnOlderDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.NewStore()
+		way := &replaceable{Store: server}
+		d, s := open(t, way)
+		defer shut(t, d)
+		disk := copyOf(t, server)
+		time.Sleep(register.DefaultTTL / 2) // it is renewed
+		holding, holder := open(t, server)
+		defer shut(t, holding)
+		join(t, holder, "orders")
+		way.down = true
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, _, err := s.Join(ctx, driver.Entry{Line: "something else", Kind: rules.Lock})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("while the server is away: %v", err)
+		}
+		way.Store, way.down = disk, false
+		if _, _, err := s.Join(t.Context(), driver.Entry{Line: "orders", Kind: rules.Lock}); err == nil {
+			t.Error("somebody enters beside the holder")
+		}
+	})
+}
+
+// While nothing fails, and after what says nothing of the store, nobody asks more than before.
+func TestWithoutTroubleNobodyProvesHisSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		way := &tally{Store: memory.NewStore()}
+		d, s := open(t, way)
+		defer shut(t, d)
+		leave(t, join(t, s, "line"))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _, _ = s.Join(ctx, driver.Entry{Line: "line", Kind: rules.Lock})
+		synctest.Wait()
+		before := way.reads.Load() + way.swaps.Load()
+		leave(t, join(t, s, "line"))
+		if n := way.reads.Load() + way.swaps.Load() - before; n > 2 {
+			t.Errorf("a turn takes %d requests", n)
+		}
+	})
+}
