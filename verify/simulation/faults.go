@@ -88,6 +88,11 @@ func (w *world) operate(n driver.Node, write bool) string {
 // swiftly calls f, and parks nothing until everybody has come to rest: the runtime decides which of a client's goroutines
 // comes first.
 func (w *world) swiftly(f func()) {
+	w.mu.Lock()
+	for _, line := range w.lines { // somebody may come and go, and nobody looks
+		w.crowded[line] = time.Now()
+	}
+	w.mu.Unlock()
 	w.scheduler.openUp()
 	f()
 	synctest.Wait()

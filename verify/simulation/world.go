@@ -63,7 +63,7 @@ type world struct {
 	nap time.Duration // how long that may last
 
 	mu      sync.Mutex
-	crowded map[string]time.Time // for each line, when somebody stood in it
+	crowded map[string]time.Time // for each line, when somebody stood in it, or may have
 	claims  []*claim
 	last    greatest             // granted
 	written greatest             // whose guarded write was taken
