@@ -42,7 +42,7 @@ func child(ctx context.Context) (as bool, err error) {
 }
 
 func benchmark(ctx context.Context) error {
-	chosen := flag.String("work", "", "the works to measure, with commas between; all unless told: uncontended, handoff, drain, lines, rwlock, semaphore, failover, footprint, idle, group, disk, stores, together, observed")
+	chosen := flag.String("work", "", "the works to measure, with commas between; all unless told: uncontended, handoff, drain, lines, rwlock, semaphore, failover, footprint, idle, waiting, group, disk, stores, together, observed")
 	rounds := flag.Int("rounds", 5, "how often everyone has a turn; the medians are reported")
 	only := flag.String("only", "", "a regular expression of service/contestant, such as 'etcd/|zookeeper/turnwise'")
 	out := flag.String("out", filepath.Join("..", "..", "docs"), "the folder that benchmarks.md and its plots are written to")

@@ -53,6 +53,7 @@ type size struct {
 	footprint    int
 	idle         int
 	idleFor      time.Duration
+	waitFor      time.Duration
 	lines        int
 	storeLines   int
 	semaphores   [][2]int // permits, clients
@@ -62,13 +63,13 @@ type size struct {
 
 var full = size{
 	warm: 300 * time.Millisecond, window: time.Second,
-	waiters: []int{2, 100, 1000, 4000}, contenders: []int{2, 16, 64}, readers: 500, footprint: 10_000, idle: 100, idleFor: 20 * time.Second, lines: 1000, storeLines: 64,
+	waiters: []int{2, 100, 1000, 4000}, contenders: []int{2, 16, 64}, readers: 500, footprint: 10_000, idle: 100, idleFor: 20 * time.Second, waitFor: time.Minute, lines: 1000, storeLines: 64,
 	semaphores: [][2]int{{1, 64}, {8, 64}, {100, 500}}, goroutines: 64, members: 1000,
 }
 
 var small = size{
 	warm: 50 * time.Millisecond, window: 300 * time.Millisecond,
-	waiters: []int{2, 20}, contenders: []int{2, 8}, readers: 20, footprint: 100, idle: 5, idleFor: time.Second, lines: 20, storeLines: 20,
+	waiters: []int{2, 20}, contenders: []int{2, 8}, readers: 20, footprint: 100, idle: 5, idleFor: time.Second, waitFor: time.Second, lines: 20, storeLines: 20,
 	semaphores: [][2]int{{2, 8}}, goroutines: 8, members: 20,
 }
 
@@ -114,6 +115,9 @@ func works(s size) []*Work {
 	sleepers := &Work{Name: "idle", Title: "What a session costs the service", Unit: "session", On: slices.Concat(clusters, stores),
 		Special: func(b *bench, w *Work) ([]Result, error) { return idle(b, w, s.idleFor, s.idle) },
 		About:   "That many sessions of 10 s, each on a connection of its own, hold a line each and do nothing else. For each of them, what the server's processes use of a processor in a second, and the memory that they take."}
+	patient := &Work{Name: "waiting", Title: "What waiting costs a store", Unit: "client", On: stores,
+		Special: func(b *bench, w *Work) ([]Result, error) { return waiting(b, w, 10, s.waitFor) },
+		About:   "Ten clients with sessions of 10 s, each with a store of its own. One holds a line, nine wait for it, and nothing happens. What they ask for in a minute, all together. On files the kernel tells who lives, so nothing is renewed; MariaDB and memcached tell nobody of a turn, so who waits asks. On Kubernetes, where who only waits is seldom renewed, it is far less: see [kubernetes.md](kubernetes.md)."}
 	crowd := &Work{Name: "group", Title: "Who watches a group", Unit: "change", On: slices.Concat(clusters, stores),
 		Special: func(b *bench, w *Work) ([]Result, error) { return membership(b, w, 10, s.members) },
 		About:   "So many members, and ten who watch, on a connection each. The time is from when one more joins, or leaves, until all ten have been told who is there now. Each reads the whole group again: that is what grows with the members."}
@@ -124,7 +128,7 @@ func works(s size) []*Work {
 	told := &Work{Name: "observed", Title: "What observers cost", Unit: "acquire and release", On: []Service{ZooKeeper, Etcd, Redis, Postgres, Files}, Special: observed,
 		About: "One client, one line, nobody else; and somebody is told of each turn. Spans go to a processor that collects them, and from there nowhere. A client tells its observers on a goroutine of its own, so on a machine with a processor to spare hardly anything of it is on the way of a turn.",
 		Cases: []Case{s.uncontended()}}
-	return []*Work{one, two, three, four, five, six, seven, eight, sleepers, crowd, disk, nine, together(s), told}
+	return []*Work{one, two, three, four, five, six, seven, eight, sleepers, patient, crowd, disk, nine, together(s), told}
 }
 
 func together(s size) *Work {
