@@ -165,6 +165,9 @@ func (p *place) check(ctx context.Context) error {
 	defer func() {
 		p.mu.Lock()
 		p.patient = false
+		if !p.doubted.IsZero() { // something else was told meanwhile, and the look was broken off
+			p.stale = true
+		}
 		p.mu.Unlock()
 	}()
 	life := p.s.life

@@ -161,6 +161,24 @@ func (silent) Read(ctx context.Context, _ string) (Item, error) {
 
 // A holder hears that its node was removed, and cannot ask. Now and then something makes it look once more.
 func TestWhoIsInDoubtStopsInTimeHoweverOftenItLooks(t *testing.T) {
+	stopsInDoubt(t, func(d *Driver, p *place) {
+		for began := time.Now(); !p.s.life.Over() && time.Since(began) < 10*d.unanswered(); {
+			time.Sleep(d.unanswered() * 2 / 3)
+			p.doubt()
+		}
+	})
+}
+
+// Or, while it looks, older news comes late, and breaks the look off.
+func TestWhoIsInDoubtStopsInTimeWhateverElseItHears(t *testing.T) {
+	stopsInDoubt(t, func(d *Driver, p *place) {
+		time.Sleep(d.unanswered() / 3)
+		p.heed(3, yourTurn)
+	})
+}
+
+func stopsInDoubt(t *testing.T, meanwhile func(d *Driver, p *place)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		d := aDriver("a")
 		d.store = noticing{silent{}, d}
@@ -170,12 +188,7 @@ func TestWhoIsInDoubtStopsInTimeHoweverOftenItLooks(t *testing.T) {
 		p.clerk, leave = d.clerk("a")
 		defer leave()
 		began := time.Now()
-		go func() {
-			for !s.life.Over() && time.Since(began) < 10*d.unanswered() {
-				time.Sleep(d.unanswered() * 2 / 3)
-				p.doubt()
-			}
-		}()
+		go meanwhile(d, p)
 		p.hint(5, youAreGone)
 		err, took := p.Watch(t.Context()), time.Since(began)
 		s.life.End(errLeftOpen)

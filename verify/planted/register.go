@@ -53,6 +53,11 @@ var register = []Bug{
 		"coord/register/vigil.go", `	if h.rests() { // it may`, `	if false && h.rests() { // it may`, testsRegister("TestWhoLooksOnSeesThatWhoRestedIsDead")),
 	one("register: whoever is in doubt counts anew with each look",
 		"coord/register/await.go", `p.s.d.unanswered() - time.Since(p.doubted)`, `p.s.d.unanswered()`, testsRegister("TestWhoIsInDoubtStopsInTimeHoweverOftenItLooks")),
+	one("register: a look for a removal that was broken off is not taken up again",
+		"coord/register/await.go", `			p.stale = true
+		}
+		p.mu.Unlock()`, `		}
+		p.mu.Unlock()`, testsRegister("TestWhoIsInDoubtStopsInTimeWhateverElseItHears")),
 	one("register: a list without an end is kept if all in it rest",
 		"coord/register/sweep.go", `		s.rest = nil
 `, ``, testsRegister("TestASweeperKeepsNothingOfAListOfSleepersWithoutAnEnd")),
