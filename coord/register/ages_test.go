@@ -76,6 +76,28 @@ func TestALineStaysForAnHourWhenItIsEmpty(t *testing.T) {
 	})
 }
 
+// Where all processes are short-lived, nobody sees an hour pass.
+func TestALineThatIsLongEmptyIsDeletedByWhoHasJustCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		d, s := open(t, store)
+		leave(t, join(t, s, "line"))
+		shut(t, d)
+		for _, after := range []struct {
+			time.Duration
+			stays bool
+		}{{3 * time.Hour, true}, {24 * time.Hour, false}} {
+			time.Sleep(after.Duration)
+			d, _ := open(t, store)
+			time.Sleep(time.Minute)
+			shut(t, d)
+			if stays := lines(t, store) > 0; stays != after.stays {
+				t.Errorf("%v later it stays: %v", after.Duration, stays)
+			}
+		}
+	})
+}
+
 func TestTokensRiseAlsoWhenALineWasDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()

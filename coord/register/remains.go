@@ -13,10 +13,14 @@ import (
 // request to make the line would find it missing, as it expects.
 const lateAtMost = time.Hour
 
+// oldAtLeast is how old the emptiness of a line must be, by the store's clock, for a process that has not seen so much of it: where all
+// are short-lived, nobody sees an hour pass. It leaves a day for a clock that is set ahead while a request is under way.
+const oldAtLeast = 25 * time.Hour
+
 // remains are what there is in a store beside sessions, and which sessions there were after that was read.
 type remains struct {
 	members map[string]map[sessionID]bool // of each line in which somebody stands
-	empty   map[string]Version            // lines
+	empty   map[string]Item               // lines
 	aside   []Item                        // what belongs to a session
 	stands  map[sessionID]bool
 }
@@ -24,7 +28,7 @@ type remains struct {
 // remains lists all that may remain. First the lines, then the sessions: a session is there before its nodes, so one that is
 // missing is over.
 func (d *Driver) remains(ctx context.Context) (*remains, error) {
-	r := &remains{members: make(map[string]map[sessionID]bool), empty: make(map[string]Version), stands: make(map[sessionID]bool)}
+	r := &remains{members: make(map[string]map[sessionID]bool), empty: make(map[string]Item), stands: make(map[sessionID]bool)}
 	for _, of := range []struct {
 		prefix string
 		add    func(Item)
@@ -56,7 +60,7 @@ func (r *remains) addLine(it Item) {
 		}
 		r.members[name] = members
 	case len(l.value) == 0:
-		r.empty[name] = it.Version
+		r.empty[name] = Item{Version: it.Version, Age: it.Age}
 	}
 }
 
@@ -72,7 +76,7 @@ func (r *remains) addSession(it Item) {
 
 // sweepLines removes the nodes of sessions that have gone, and what else they left behind. It returns the lines that are
 // empty. If something is denied it does the rest all the same.
-func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Version, err error) {
+func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Item, err error) {
 	r, err := d.remains(ctx)
 	if err != nil {
 		return nil, err

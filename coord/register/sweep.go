@@ -257,15 +257,15 @@ func (s *sweeper) end(ctx context.Context, dead []candidate) (ended bool, err er
 }
 
 // reap deletes lines that have been empty for long.
-func (s *sweeper) reap(ctx context.Context, empty map[string]Version) error {
+func (s *sweeper) reap(ctx context.Context, empty map[string]Item) error {
 	still := make(map[string]emptied)
-	for name, version := range empty {
+	for name, it := range empty {
 		e := s.empty[name]
-		if e.version != version {
-			e = emptied{version, time.Now()}
+		if e.version != it.Version {
+			e = emptied{it.Version, time.Now()}
 		}
-		if still[name] = e; time.Since(e.since) > lateAtMost {
-			if err := s.d.reap(ctx, name, version); err != nil {
+		if still[name] = e; time.Since(e.since) > lateAtMost || it.Age > oldAtLeast {
+			if err := s.d.reap(ctx, name, it.Version); err != nil {
 				return err
 			}
 		}

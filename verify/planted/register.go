@@ -53,6 +53,8 @@ var register = []Bug{
 		"coord/register/vigil.go", `	if h.rests() { // it may`, `	if false && h.rests() { // it may`, testsRegister("TestWhoLooksOnSeesThatWhoRestedIsDead")),
 	one("register: whoever is in doubt counts anew with each look",
 		"coord/register/await.go", `p.s.d.unanswered() - time.Since(p.doubted)`, `p.s.d.unanswered()`, testsRegister("TestWhoIsInDoubtStopsInTimeHoweverOftenItLooks")),
+	one("register: only who has seen a line empty for an hour deletes it",
+		"coord/register/sweep.go", ` || it.Age > oldAtLeast`, ``, testsRegister("TestALineThatIsLongEmptyIsDeletedByWhoHasJustCome")),
 	one("register: a look for a removal that was broken off is not taken up again",
 		"coord/register/await.go", `			p.stale = true
 		}
