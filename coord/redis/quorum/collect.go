@@ -12,6 +12,7 @@ import (
 )
 
 const (
+	collectSoon  = 5 * time.Second // after a process has come: it may be as short-lived as all the others
 	collectEvery = 10 * time.Minute
 	collectMost  = 10_000 // at a time
 
@@ -22,7 +23,7 @@ const (
 // collect has the servers forget registers that have gone, now and then: each session that ever was leaves one. One process
 // does that at a time.
 func (q *Store) collect() {
-	for driverkit.Sleep(q.life.Context(), driverkit.Jitter(collectEvery)) == nil {
+	for pause := collectSoon; driverkit.Sleep(q.life.Context(), driverkit.Jitter(pause)) == nil; pause = collectEvery {
 		ctx, cancel := context.WithTimeout(q.life.Context(), collectEvery)
 		if q.mayCollect(ctx) {
 			_ = q.collectAll(ctx, collectAfter) // who cannot now does so the next time

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,6 +186,16 @@ func TestAProcessThatIsIdleCollects(t *testing.T) {
 		idle.all[3].seat.leave()
 		comesAndGoes(t, more, "r")
 	}
+}
+
+// Where all processes are as short-lived as a command, nobody lives for ten minutes.
+func TestAProcessThatLivesForSecondsCollects(t *testing.T) {
+	t.Parallel()
+	all := servers.Redis(t, servers.Members(3)).Addrs()
+	openNamed(t, all...)
+	storecheck.Eventually(t, "somebody to have the turn to collect", func() bool {
+		return slices.ContainsFunc(all, func(at string) bool { return strings.Contains(redistest.CLI(t, at, "KEYS", "*.turn:"), ".turn:") })
+	})
 }
 
 // Somebody was promised a register that does not exist, and came to an end.
