@@ -13,6 +13,7 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/recipes/mutex"
@@ -70,6 +71,51 @@ func TestABackupThatIsRestoredBlocksNoLine(t *testing.T) {
 			require.NoError(t, err, "with another session")
 			require.NoError(t, hold.Release())
 		})
+	}
+}
+
+// Two of three servers come back with an earlier disk, and the third one, which knew more, follows them.
+func TestAMajorityThatIsPutBackBlocksNoLine(t *testing.T) {
+	t.Parallel()
+	const ttl = 6 * time.Second // it has to survive until the service is back
+	c := servers.ZooKeeper(t, servers.Members(3))
+	all := c.Members()
+	before := connectTo(t, all[0], ttl, all[1], all[2])
+	left, err := mutex.New(before, "line").Lock(t.Context())
+	require.NoError(t, err)
+	back := all[:2]
+	backups := []string{t.TempDir(), t.TempDir()}
+	data := func(m *servers.Member) string { return filepath.Join(m.Dir(), "data") }
+	for i, m := range back {
+		m.Terminate()
+		require.NoError(t, os.CopyFS(backups[i], os.DirFS(data(m))))
+		require.NoError(t, m.Start(t.Context()))
+	}
+	require.NoError(t, left.Release())
+	after := connectTo(t, all[2], ttl, all[0], all[1])
+	holder, err := mutex.New(after, "line").Lock(t.Context())
+	require.NoError(t, err)
+
+	for _, m := range all {
+		m.Kill()
+	}
+	for i, m := range back {
+		require.NoError(t, os.RemoveAll(data(m)))
+		require.NoError(t, os.CopyFS(data(m), os.DirFS(backups[i])))
+	}
+	require.NoError(t, all[0].Launch())
+	require.NoError(t, all[1].Start(t.Context())) // and lead, before somebody comes who knows more
+	require.NoError(t, all[2].Start(t.Context()))
+	for _, client := range []*coord.Client{before, after, connectTo(t, all[1], ttl)} {
+		select {
+		case r := <-mutex.New(client, "line").LockChan(t.Context()):
+			require.NoError(t, r.Err)
+			require.Error(t, holder.Err(), "the service knows nothing of it")
+			require.NoError(t, r.Hold.Release())
+		case <-time.After(3*ttl + 20*time.Second):
+			nodes, err := client.Line(t.Context(), "line")
+			t.Fatal("the line is blocked:", nodes, err)
+		}
 	}
 }
 
