@@ -20,8 +20,8 @@ import (
 // Descriptors returns open files by which the kernel knows that the present session of a client lives. A process that
 // inherits them, as an exec.Cmd's ExtraFiles, keeps the session after this process has ended, and with it whatever was held
 // then. The session lasts until that process has ended as well, and all processes that it has passed them on to. They can do nothing
-// else with the files, also if they belong to another user: only this process can end the session while it lives. The files stay the
-// client's: do not close them.
+// else with the files, also if they belong to another user: only this process can end the session while it lives. That is not so on a
+// file system without pipes, which WithAnyFileSystem allows: there they can end it. The files stay the client's: do not close them.
 //
 // The error is coord.ErrInvalid if the client is not one of this package.
 func Descriptors(c *coord.Client) ([]*os.File, error) {

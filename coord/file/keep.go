@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,7 +38,7 @@ type keeping struct {
 	place *place
 	name  string
 	file  *os.File
-	pipe  *os.File // nil if there is none to be had
+	pipe  *os.File // nil if the file system has none
 	once  sync.Once
 }
 
@@ -85,10 +86,21 @@ func (s *Store) keep(ctx context.Context, p *place, name string) (*keeping, erro
 	}
 	k := &keeping{s: s, place: p, name: name, file: f}
 	p.kept.dir.remove(pipeOf(name)) // left by a dead process
-	if k.pipe, err = p.kept.dir.makePipe(pipeOf(name)); err != nil {
+	k.pipe, err = p.kept.dir.makePipe(pipeOf(name))
+	if err != nil && !hasNoPipes(err) { // the disk may be full for a moment only, and who inherits the file could unlock it
+		p.removeKept(name, f)
+		f.Close()
+		return nil, trouble("make a pipe", err)
+	}
+	if err != nil {
 		s.Log.Warn("file: the end of this process will be noticed late", "dir", p.path, "error", err)
 	}
 	return k, nil
+}
+
+// hasNoPipes reports whether a file system cannot have pipes, which WithAnyFileSystem allows.
+func hasNoPipes(err error) bool {
+	return slices.Contains([]error{unix.EPERM, unix.EINVAL, unix.ENOSYS, unix.ENOTSUP, unix.EOPNOTSUPP}, err)
 }
 
 func host() string {
