@@ -21,6 +21,7 @@ const (
 )
 
 type leases struct {
+	Kind     string   `json:"kind"`
 	Metadata metadata `json:"metadata"`
 	Items    []lease  `json:"items"`
 }

@@ -91,17 +91,41 @@ func (s *Store) askOnce(ctx context.Context, q request, out any) (date time.Time
 	}
 	defer resp.Body.Close()
 	if out == nil {
-		_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, int64(maxAnswer)))
-	} else {
-		body := &bounded{from: resp.Body}
-		body.again()
-		err = json.NewDecoder(body).Decode(out)
+		out = &lease{}
+	}
+	body := &bounded{from: resp.Body}
+	body.again()
+	err = json.NewDecoder(body).Decode(out)
+	if err == nil {
+		err = q.answeredBy(out)
 	}
 	if err != nil {
 		return date, fmt.Errorf("the API server's answer: %w", err)
 	}
 	date, _ = http.ParseTime(resp.Header.Get("Date"))
 	return date, nil
+}
+
+// answeredBy returns an error if what was decoded is not what an API server answers to the request. What stands before it may say in its
+// place that all is well, and a write that is believed by that was never made.
+func (q request) answeredBy(out any) error {
+	kind, m := "", metadata{}
+	switch is := out.(type) {
+	case *leases:
+		if kind, m = is.Kind, is.Metadata; kind == "LeaseList" && m.ResourceVersion != "" {
+			return nil
+		}
+	case *lease:
+		kind, m = is.Kind, is.Metadata
+		name := q.name
+		if sent, ok := q.body.(*lease); ok {
+			name = sent.Metadata.Name
+		}
+		if kind == "Lease" && m.Name == name && m.UID != "" && m.ResourceVersion != "" || kind == "Status" && q.method == http.MethodDelete {
+			return nil
+		}
+	}
+	return fmt.Errorf("it is none to what was asked: %.60q of kind %.60q; does something else answer in the server's place?", m.Name, kind)
 }
 
 // errTooMuch says that an answer is larger than what is read.

@@ -38,7 +38,8 @@ func (s *Store) write(ctx context.Context, known *memory, w *register.Swap, at s
 	if w.Next.IsZero() && len(w.Notes) == 0 {
 		return register.Item{Key: w.Key}, s.remove(ctx, known, w.Key, at)
 	}
-	q := request{method: http.MethodPost, body: s.compose(w, at)}
+	sent := s.compose(w, at)
+	q := request{method: http.MethodPost, body: sent}
 	if at.uid != "" {
 		q.method, q.name = http.MethodPut, s.nameOf(w.Key)
 	}
@@ -50,6 +51,11 @@ func (s *Store) write(ctx context.Context, known *memory, w *register.Swap, at s
 	at = stand{w.Next, l.Metadata.UID, l.Metadata.ResourceVersion}
 	if err := s.saw(known, least, at.revision); err != nil {
 		return register.Item{}, err
+	}
+	for _, note := range []string{versionNote, valueNote} { // what others read must be what we think stands there
+		if l.Metadata.Annotations[note] != sent.Metadata.Annotations[note] {
+			return register.Item{}, fmt.Errorf("the API server has stored another %s in the lease %s than was sent: does a webhook change leases?", note, l.Metadata.Name)
+		}
 	}
 	known.seen.Put(w.Key, at)
 	if w.Next.IsZero() {

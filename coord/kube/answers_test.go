@@ -1,0 +1,82 @@
+package kube
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/register"
+)
+
+// proxied stands before a fake. While strange is set it answers what that says to requests of these methods, and "" lets them through.
+type proxied struct {
+	server  *httptest.Server
+	strange atomic.Pointer[map[string]string]
+}
+
+func proxy(t *testing.T, f *fake) (p *proxied, opts []Option) {
+	t.Helper()
+	p = &proxied{}
+	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if answers := p.strange.Load(); answers != nil && (*answers)[r.Method] != "" {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte((*answers)[r.Method]))
+			return
+		}
+		f.serve(w, r)
+	}))
+	t.Cleanup(func() { p.server.CloseClientConnections(); p.server.Close() })
+	return p, []Option{WithServer(p.server.URL)}
+}
+
+// What stands before the API server answers in its place that all is well, as some do while that is away. So a holder's renewals do not
+// arrive, and the next one is let in.
+func TestAProxyThatAnswersForTheServerKeepsNoHold(t *testing.T) {
+	f := newFake(t)
+	p, through := proxy(t, f)
+	quick := []Option{WithRoot(freshRoot()), WithTTL(2 * time.Second), WithLongestTTL(2 * time.Second), WithLogger(logger(t))}
+	n := &neighbours{}
+	h := n.lock(t, connected(t, append(through, quick...)), "orders")
+	other := connected(t, append(f.options(t), quick...))
+	well := `{"status":"ok"}`
+	p.strange.Store(&map[string]string{http.MethodGet: well, http.MethodPost: well, http.MethodPut: well, http.MethodDelete: well})
+	next := n.lock(t, other, "orders")
+	if h.Err() == nil {
+		t.Errorf("two hold, with tokens %d and %d", h.Token(), next.Token())
+	}
+	p.strange.Store(nil)
+	_ = next.Release()
+}
+
+func TestWhatIsNoAnswerToTheRequestIsNotBelieved(t *testing.T) {
+	f := newFake(t)
+	p, through := proxy(t, f)
+	s := opened(t, append(through, WithRoot(freshRoot()))...)
+	it := put(t, s, register.Item{Key: "k"}, "one")
+	for _, strange := range []string{`{}`, `{"status":"ok"}`, `null`, `{"kind":"Status","status":"Success"}`, `{"kind":"Lease","metadata":{"name":"another","uid":"u","resourceVersion":"1"}}`,
+		`{"kind":"ConfigMapList","metadata":{"resourceVersion":"1"}}`} {
+		p.strange.Store(&map[string]string{http.MethodGet: strange})
+		if got, err := s.Read(within(t, 5*time.Second), "k"); err == nil {
+			t.Errorf("%s: it reads %+v", strange, got)
+		}
+		if err := s.List(within(t, 5*time.Second), "", func(register.Item) bool { return true }); err == nil {
+			t.Errorf("%s: it is a list of nothing", strange)
+		}
+		p.strange.Store(&map[string]string{http.MethodPut: strange, http.MethodPost: strange})
+		if _, err := s.Swap(within(t, 5*time.Second), register.Swap{Key: "k", Old: it.Version, Next: register.NewVersion(), Value: []byte("two")}); err == nil {
+			t.Errorf("%s: it was swapped", strange)
+		}
+		if strange != `{"kind":"Status","status":"Success"}` {
+			p.strange.Store(&map[string]string{http.MethodDelete: strange})
+			if _, err := s.Swap(within(t, 5*time.Second), register.Swap{Key: "k", Old: it.Version}); err == nil {
+				t.Errorf("%s: it was emptied", strange)
+			}
+		}
+		p.strange.Store(nil)
+		if got := read(t, s, "k"); string(got.Value) != "one" {
+			t.Errorf("%s: it reads %q", strange, got.Value)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package kube
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/verify/servers"
+)
+
+// grant gives the stranger what a rule of a Role says, and nothing else.
+func (n *neighbours) grant(t *testing.T, rule string) {
+	t.Helper()
+	kubectl(t, n.Cluster, http.MethodPut, roles+"/two", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"two"},"rules":[`+rule+`]}`)
+}
+
+// A Role can name the objects that somebody may update. He makes his one look like others, tells whom he likes, and has it wait for him.
+func TestAStrangerWhoMayUpdateOneLeaseHarmsNoOther(t *testing.T) {
+	n := neighbour(t, "none")
+	h := n.lock(t, n.client, "orders")
+	if err := n.lock(t, n.client, "his").Release(); err != nil {
+		t.Fatal(err)
+	}
+	keeper := opened(t, append(as(t, n.Cluster, 0, servers.KubeToken("one")), WithRoot(n.stranger.root))...)
+	ours := read(t, keeper, lineKey)
+	put(t, keeper, read(t, keeper, "line/his"), "something")
+	name := n.stranger.nameOf("line/his")
+	n.grant(t, fmt.Sprintf(`{"apiGroups":["coordination.k8s.io"],"resources":["leases"],"resourceNames":[%q],"verbs":["get","update","patch"]}`, name))
+	var l lease
+	storecheck.Eventually(t, "he may", func() bool {
+		return n.stranger.ask(within(t, 10*time.Second), request{method: http.MethodGet, name: name}, &l) == nil
+	})
+	l.Metadata.Annotations = n.stranger.compose(&register.Swap{Key: lineKey, Next: ours.Version, Value: []byte("nonsense")}, stand{}).Metadata.Annotations
+	session, _, _ := strings.Cut(h.Node().ID, "-")
+	for _, topic := range []string{lineKey, "session/" + session} {
+		l.Metadata.Labels[n.stranger.labelOf(topic)] = ""
+	}
+	l.Metadata.Annotations[notesNote] = "nonsense"
+	l.Metadata.Finalizers = []string{"mallory.example/wait"}
+	n.may(t, true, request{method: http.MethodPut, name: name, body: &l}, nil)
+	n.may(t, false, request{method: http.MethodGet, name: n.stranger.nameOf(lineKey)}, &lease{})
+	n.may(t, false, request{method: http.MethodPut, name: n.stranger.markName(), body: &l}, nil)
+	if got := read(t, keeper, lineKey); got.Version != ours.Version || !bytes.Equal(got.Value, ours.Value) {
+		t.Errorf("the other line is %q", got.Value)
+	}
+	found := 0
+	if err := keeper.List(within(t, 20*time.Second), "line/", func(it register.Item) bool {
+		if it.Key == lineKey {
+			found++
+		}
+		return true
+	}); err != nil || found != 1 {
+		t.Errorf("the other line is listed %d times, %v", found, err)
+	}
+	storecheck.IsBusy(t, connected(t, n.opts), "orders")
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+	storecheck.ShutsOut(t, n.client, connected(t, n.opts), "orders")
+}
+
+// deletecollection is another right than delete, and a selector of fields makes it the same.
+func TestAStrangerWhoMayDeleteCollectionsTakesSingleLines(t *testing.T) {
+	n := neighbour(t, "deletecollection")
+	n.may(t, false, request{method: http.MethodDelete, name: n.stranger.nameOf(lineKey)}, nil)
+	storecheck.LineTaken(t, n.client, connected(t, n.opts), func() {
+		resp, err := n.stranger.send(within(t, 10*time.Second), request{method: http.MethodDelete,
+			query: url.Values{"fieldSelector": {"metadata.name=" + n.stranger.nameOf(lineKey)}}, body: map[string]any{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	})
+}
+
+// Who may make tokens of our service account needs no right on leases.
+func TestAStrangerWhoMayMakeTokensIsWhomHeLikes(t *testing.T) {
+	n := neighbour(t, "none")
+	account := freshRoot()
+	kubectl(t, n.Cluster, http.MethodPost, "/api/v1/namespaces/default/serviceaccounts", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"`+account+`"}}`)
+	kubectl(t, n.Cluster, http.MethodPost, bindings, `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"`+account+`"},
+		"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"one"},"subjects":[{"kind":"ServiceAccount","name":"`+account+`","namespace":"default"}]}`)
+	n.grant(t, `{"apiGroups":[""],"resources":["serviceaccounts/token"],"verbs":["create"]}`)
+	at := *n.stranger.base
+	at.Path = "/api/v1/namespaces/default/serviceaccounts/" + account + "/token"
+	var made struct {
+		Status struct{ Token string }
+	}
+	storecheck.Eventually(t, "he gets a token", func() bool {
+		resp, err := n.stranger.client.Post(at.String(), "application/json", strings.NewReader(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}`))
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return json.Unmarshal(text, &made) == nil && made.Status.Token != ""
+	})
+	his := opened(t, append(as(t, n.Cluster, 0, made.Status.Token), WithRoot(n.stranger.root))...)
+	put(t, his, read(t, his, "line/orders"), "nonsense")
+}
