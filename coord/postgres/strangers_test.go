@@ -862,3 +862,43 @@ func TestAStrangerWhoMayHaveTheServerRunPrograms(t *testing.T) {
 		t.Error("the server's folder has no file of his")
 	}
 }
+
+// A file that the server goes by is one of those that he may write to.
+func TestAStrangerWhoMayWriteTheServersFiles(t *testing.T) {
+	s := withStrangers(t)
+	write := `COPY (SELECT 'fsync = off') TO '` + s.admin(`SHOW data_directory`) + `/postgresql.auto.conf'`
+	s.mayNot(write)
+	s.admin(`GRANT pg_write_server_files TO mallory`)
+	s.mallory(write)
+	s.admin(`SELECT pg_reload_conf()`)
+	storecheck.Eventually(t, "the server does as he says", func() bool { return s.admin(`SHOW fsync`) == "off" })
+}
+
+// What he may read is text, such as a key, or what a log has of statements.
+func TestAStrangerWhoMayReadTheServersFiles(t *testing.T) {
+	s := withStrangers(t)
+	read := `CREATE TEMPORARY TABLE seen (line text); COPY seen FROM '` + s.admin(`SHOW hba_file`) + `' WITH (DELIMITER E'\x01'); SELECT count(*) FROM seen`
+	s.mayNot(read)
+	s.admin(`GRANT pg_read_server_files TO mallory`)
+	if n := s.mallory(read); n == "0" {
+		t.Error("he has read nothing")
+	}
+}
+
+func TestAStrangerWhoMayReadAllData(t *testing.T) {
+	s := withStrangers(t)
+	if s.admin(`SELECT current_setting('server_version_num')::int >= 140000`) != "t" {
+		t.Skip("there is such a role from PostgreSQL 14 on")
+	}
+	a, b := s.app(), s.app()
+	h := storecheck.Locked(t, a, "orders")
+	s.admin(`GRANT pg_read_all_data TO mallory`)
+	if s.mallory(`SELECT convert_from(key, 'UTF8') FROM `+usual+` WHERE key = 'line/orders'`) != "line/orders" {
+		t.Error("he does not see the line")
+	}
+	s.mayNot("SELECT FROM " + usual + " FOR SHARE")
+	storecheck.IsBusy(t, b, "orders")
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+}
