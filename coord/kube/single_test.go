@@ -2,17 +2,21 @@ package kube
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -105,4 +109,55 @@ func TestAStrangerWhoMayMakeTokensIsWhomHeLikes(t *testing.T) {
 	})
 	his := opened(t, append(as(t, n.Cluster, 0, made.Status.Token), WithRoot(n.stranger.root))...)
 	put(t, his, read(t, his, "line/orders"), "nonsense")
+}
+
+// By a quota he says how many leases there may be: none beyond those that are there.
+func TestAStrangerWhoMayMakeQuotasKeepsOthersFromJoining(t *testing.T) {
+	const quotas = "/api/v1/namespaces/default/resourcequotas"
+	n := neighbour(t, "none")
+	h := n.lock(t, n.client, "orders")
+	n.grant(t, `{"apiGroups":[""],"resources":["resourcequotas"],"verbs":["create"]}`)
+	at, name := *n.stranger.base, freshRoot()
+	at.Path = quotas
+	none := `"hard":{"count/leases.coordination.k8s.io":"0"}`
+	quota := `{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"` + name + `"},"spec":{` + none + `}`
+	storecheck.Eventually(t, "he makes a quota", func() bool {
+		resp, err := n.stranger.client.Post(at.String(), "application/json", strings.NewReader(quota+`}`))
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusCreated
+	})
+	// The controller manager does this, of which there is none here.
+	kubectl(t, n.Cluster, http.MethodPut, quotas+"/"+name+"/status", quota+`,"status":{`+none+`,"used":{"count/leases.coordination.k8s.io":"2"}}}`)
+	remove := sync.OnceFunc(func() { kubectl(t, n.Cluster, http.MethodDelete, quotas+"/"+name, `{}`) })
+	defer remove()
+	other := connected(t, n.opts)
+	var err error
+	storecheck.Eventually(t, "nobody joins", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		l, failed := mutex.New(other, "another").Lock(ctx)
+		if failed == nil {
+			_ = l.Release()
+		}
+		err = failed
+		return failed != nil
+	})
+	storecheck.Refused(t, err, coord.ErrUnavailable, "quota")
+	time.Sleep(4 * time.Second) // two TTLs
+	if err := h.Err(); err != nil {
+		t.Errorf("the holder: %v", err)
+	}
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+	remove()
+	storecheck.Eventually(t, "it goes on", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		l, err := mutex.New(other, "another").Lock(ctx)
+		return err == nil && l.Release() == nil
+	})
 }
