@@ -3,6 +3,7 @@ package lines
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -81,6 +82,9 @@ const mostQueued = 1000
 // ErrBusy says that there are too many questions at once.
 var ErrBusy = errors.New("too much is asked of this page: try again")
 
+// ErrNotShown says that a line is none of those that the survey is of.
+var ErrNotShown = errors.New("this page shows other lines only")
+
 func (d *direct) init() { d.throttle, d.queued = newThrottle(), make(map[string]*question) }
 
 // Ask returns who stands in a line, as it was after the call.
@@ -92,6 +96,9 @@ func (s *Survey) Ask(ctx context.Context, name string) ([]coord.Node, error) {
 func (s *Survey) askAt(ctx context.Context, name string) ([]coord.Node, time.Time, error) {
 	if err := coord.CheckName(name); err != nil {
 		return nil, time.Time{}, err
+	}
+	if !strings.HasPrefix(name, s.prefix) { // who may look at some lines is not to see the others by asking for them
+		return nil, time.Time{}, ErrNotShown
 	}
 	d := &s.direct
 	d.mu.Lock()

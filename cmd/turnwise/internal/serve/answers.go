@@ -38,6 +38,9 @@ func unknown(err error) (code int, why string) {
 	if errors.Is(err, coord.ErrInvalidName) {
 		return http.StatusBadRequest, text(err)
 	}
+	if errors.Is(err, lines.ErrNotShown) {
+		return http.StatusNotFound, text(err)
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return http.StatusServiceUnavailable, "the service has not answered in time"
 	}

@@ -155,6 +155,30 @@ func TestWhetherATokenStillHolds(t *testing.T) {
 	assert.Equal(t, 503, code)
 }
 
+// A page of some lines is often there since those who look at it are not to see the others.
+func TestAPageOfSomeLinesTellsNothingOfOthers(t *testing.T) {
+	s := serve(t, "")
+	h := s.lock("secret/orders", "whoever")
+	shop := s.lock("shop/orders", "")
+	some := New(lines.New(s.source, "mem", "shop/", lines.Few), "").Handler()
+	ask := func(path string) (int, string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		some.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
+		return w.Code, w.Body.String()
+	}
+	for _, path := range []string{"/v1/lines/secret/orders", fmt.Sprintf("/v1/check?line=secret/orders&token=%d", h.Token()), "/v1/lines/shop", "/v1/lines/shopping"} {
+		code, text := ask(path)
+		assert.Equal(t, 404, code, path)
+		assert.NotContains(t, text, "whoever", path)
+		assert.NotContains(t, text, "holds", path)
+	}
+	code, _ := ask("/v1/lines/shop/orders")
+	assert.Equal(t, 200, code)
+	code, _ = ask(fmt.Sprintf("/v1/check?line=shop/orders&token=%d", shop.Token()))
+	assert.Equal(t, 200, code)
+}
+
 func TestLinesAsJSON(t *testing.T) {
 	s := serve(t, "")
 	hold := s.lock("shop/orders", `<script>"`)
