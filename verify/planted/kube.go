@@ -44,4 +44,6 @@ var kube = []Bug{
 		"coord/kube/access.go", `return namespace, a.checkServer()`, `return namespace, nil`, testsKube("TestWhatIsWrongWithTheOptions/a_token_in_clear")),
 	one("kube: a token is read once",
 		"coord/kube/access.go", `err == nil && resp.StatusCode == http.StatusUnauthorized)`, `err == nil && resp.StatusCode == 0)`, testsKube("TestInAPodEverythingIsMounted")),
+	one("kube: whatever answers in the server's place is believed",
+		"coord/kube/request.go", `		err = q.answeredBy(out)`, `		_ = q.answeredBy(out)`, testsKube("TestWhatIsNoAnswerToTheRequestIsNotBelieved")),
 }

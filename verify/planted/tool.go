@@ -123,4 +123,7 @@ var tool = []Bug{
 	s.thought = t`, `	defer s.mu.Unlock()
 	s.thought = t`},
 	}, testsTool("./internal/lines", "TestNobodyWaitsWhileSomethingIsThoughtAbout")},
+	one("tool: a page of some lines tells of others that are asked for",
+		"cmd/turnwise/internal/lines/ask.go", `if !strings.HasPrefix(name, s.prefix) {`, `if !strings.HasPrefix(name, "") {`,
+		testsTool("./internal/serve", "TestAPageOfSomeLinesTellsNothingOfOthers")),
 }
