@@ -57,3 +57,32 @@ func TestASessionThatTheKernelKeepsIsNotRenewed(t *testing.T) {
 		}
 	})
 }
+
+// closing is a store whose driver is closed while a session is made.
+type closing struct {
+	*present
+	driver *register.Driver
+}
+
+func (s *closing) Swap(ctx context.Context, w register.Swap) (register.Item, error) {
+	it, err := s.present.Swap(ctx, w)
+	if d := s.driver; d != nil && strings.HasPrefix(w.Key, "session/") {
+		s.driver = nil
+		_ = d.Close(context.WithoutCancel(ctx))
+	}
+	return it, err
+}
+
+func TestASessionThatIsMadeWhileTheDriverIsClosedIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &closing{present: &present{Store: memory.NewStore()}}
+		d := register.New(store)
+		store.driver = d
+		if _, err := d.Open(t.Context()); err == nil {
+			t.Fatal("a session is opened by a driver that is closed")
+		}
+		if n := store.kept.Load(); n != 0 {
+			t.Errorf("%d keys are kept", n)
+		}
+	})
+}
