@@ -169,13 +169,16 @@ func (s *session) Proven(w *wire.Conn) {
 }
 
 // revise finds out whether the service has gone back to an earlier state, in which the session has nodes that have since
-// left. They would stand for as long as the session is renewed, so it is given up, and the engine goes on with another one.
+// left. They would stand for as long as the session is renewed, so it is given up, and the engine goes on with another one. Or
+// a write was applied twice, and a node of its own stands there a second time: so the server has to catch up first.
 //
 // Servers before 3.6 do not know the request: they say so and hang up.
 func (s *session) revise(w *wire.Conn) {
 	if s.service.unlisted.Load() >= maxUnlisted {
 		return
 	}
+	sync, _ := wire.Sync(s.service.rootDir())
+	w.Send(sync)
 	w.Send(wire.Ephemerals(s.service.root, func(nodes []string, err error) {
 		switch {
 		case err == nil:
