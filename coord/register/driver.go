@@ -144,6 +144,9 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 		return nil, s.life.Why()
 	}
 	s.life.Go(s.keepUp)
+	if d.sure && d.presence == nil {
+		s.life.Go(s.seeCalls)
+	}
 	d.sweep()
 	return s, nil
 }

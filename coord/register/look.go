@@ -55,9 +55,6 @@ func (p *place) look(ctx context.Context, wait []driver.Node, poll *polling) (ah
 		changed = changed || !here[w.ID]
 	}
 	if !changed {
-		if near && p.s.rests.Load() {
-			p.s.seeCall(ctx)
-		}
 		return nil, false, nil
 	}
 	return l.ahead(p.clerk.name, me.token, p.sight), true, nil
@@ -200,7 +197,8 @@ func (d *Driver) polling() *polling {
 	often := min(d.cfg.ttl/4, 2*time.Second)
 	p := &polling{mute: d.mute.Load(), least: often, away: 4 * often, since: time.Now()}
 	if d.sure {
-		p.least = min(d.cfg.ttl*5/8, 30*time.Second) // who was called, and has not heard it, sees that in time: see session.seeCall
+		p.least = min(d.cfg.ttl*5/8, 30*time.Second)
+		p.away = p.least * 8 / 5 // a TTL
 	}
 	return p
 }

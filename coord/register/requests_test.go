@@ -113,8 +113,8 @@ func TestCandidatesThatWaitAskForLittle(t *testing.T) {
 	}{
 		{"notes may be lost", true, false, 10 * time.Second, 230, 260},
 		{"notes may be lost, and there is no clock", false, false, 10 * time.Second, 300, 260},
-		{"no note is lost unsaid, and there is no clock", false, true, 10 * time.Second, 250, 60},
-		{"as on Kubernetes", false, true, 15 * time.Second, 170, 30},
+		{"no note is lost unsaid, and there is no clock", false, true, 10 * time.Second, 265, 60},
+		{"as on Kubernetes", false, true, 15 * time.Second, 180, 30},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

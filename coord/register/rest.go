@@ -89,15 +89,34 @@ func (s *session) Rests() bool {
 	return s.rests.Load() && s.d.clock.own(time.Now())-time.Duration(s.heard.Load()) < lately
 }
 
-// seeCall looks whether the session was called. It should have been told; but a way on which requests pass may have lost what it listens to.
-func (s *session) seeCall(ctx context.Context) {
-	rctx, cancel := s.d.requestFor(ctx)
-	defer cancel()
-	if it, err := s.d.store.Read(rctx, s.id.key()); err == nil {
-		if h, _ := parseHeartbeat(it.Value); !h.called.IsZero() {
-			s.stir.Ring()
+// seeCalls looks whether the session was called, as long as it rests. It should have been told; but a way on which requests pass may have lost
+// what it listens to. Whoever rests may be called, wherever he stands, so this is not left to those who wait to be next: and who waits
+// for many lines looks at each too seldom. It is soon enough even if one request is lost.
+func (s *session) seeCalls() {
+	every := s.d.cfg.ttl * 5 / 8
+	for pause := every; driverkit.Sleep(s.life.Context(), pause) == nil; {
+		sent := s.d.clock.own(time.Now())
+		if renewed := sent - time.Duration(s.proven.Load()); renewed < every {
+			pause = every - renewed
+			continue
+		}
+		if pause = every; s.rests.Load() && s.seeCall() != nil {
+			pause /= 10
 		}
 	}
+}
+
+func (s *session) seeCall() error {
+	rctx, cancel := s.d.requestFor(s.life.Context())
+	defer cancel()
+	it, err := s.d.store.Read(rctx, s.id.key())
+	if err != nil {
+		return s.d.failed(s.life.Context(), err)
+	}
+	if h, _ := parseHeartbeat(it.Value); !h.called.IsZero() {
+		s.stir.Ring()
+	}
+	return nil
 }
 
 // call has a session that rests renew itself, or be over a TTL from now.

@@ -39,8 +39,9 @@ var register = []Bug{
 	one("register: where no note is lost unsaid, who waits is renewed all the same",
 		"coord/register/rest.go", `if !s.d.sure || s.d.mute.Load()`, `if true || !s.d.sure || s.d.mute.Load()`, testsRegister("TestCandidatesThatWaitAskForLittle")),
 	one("register: who is called, and has not heard it, does not see it either",
-		"coord/register/look.go", `			p.s.seeCall(ctx)
-`, ``, testsRegister("TestWhoDoesNotHearThatItIsCalledKeepsItsPlace")),
+		"coord/register/rest.go", `h.called.IsZero() {
+		s.stir.Ring()`, `h.called.IsZero() {
+		_ = h`, testsRegister("TestWhoDoesNotHearThatItIsCalledKeepsItsPlace")),
 	one("register: who is new calls the one ahead of it, whoever that is",
 		"coord/register/await.go", `(poll.looked || !s.d.sure)`, `(true || !s.d.sure)`, testsRegister("TestWhoIsNewCallsNobodyWhoIsNotNext")),
 	one("register: who could be beside the first in line does not call the one between them",
