@@ -106,26 +106,39 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 	return m, nil
 }
 
-// recognize refuses a connection that does not lead to the memory that we know.
+// recognize refuses a connection that does not lead to the memory that we know, and the first one that leads to a server that was started
+// anew: whoever uses it tells the driver that a request has failed.
 func (s *Store) recognize(ctx context.Context, c *pgx.Conn, known *memory) error {
+	found, err := s.find(ctx, c, known)
+	if err == nil {
+		err = known.run.Check(found.up(), 1)
+	}
+	if err == nil {
+		known.started.Store(found.started.Load())
+	}
+	return err
+}
+
+// find refuses a connection that does not lead to the memory that we know. It leaves it to others to hear that the server was started anew:
+// that is told once, and nobody hears what a listener fails with.
+func (s *Store) find(ctx context.Context, c *pgx.Conn, known *memory) (*memory, error) {
 	before := known.reached.Load()
 	found, err := s.look(ctx, c)
 	switch {
 	case err != nil:
 		hangUp(c)
-		return err
+		return nil, err
 	case found.pooled && !s.pooler:
 		hangUp(c)
-		return errors.New("a pooler has come between us and the server: open the store anew")
+		return nil, errors.New("a pooler has come between us and the server: open the store anew")
 	case found.isBehind(known):
 		hangUp(c)
-		return errOldPrimary
+		return nil, errOldPrimary
 	case found.id != known.id, found.recorded != known.here(), found.lsn < before:
-		return s.forgot(known, "is", found.id)
+		return nil, s.forgot(known, "is", found.id)
 	}
 	known.reached.Saw(found.lsn)
-	known.started.Store(found.started.Load())
-	return known.run.Check(found.up(), 1)
+	return found, nil
 }
 
 // up is when the server was started, as its clock says.
@@ -209,7 +222,6 @@ func (s *Store) remember(ctx context.Context, c *pgx.Conn, last *memory) (*memor
 			m.reached.Saw(m.lsn)
 			if last != nil && last.id == m.id {
 				last.reached.Saw(m.lsn)
-				last.started.Store(m.started.Load())
 			}
 			return m, m.run.Check(m.up(), 1)
 		}

@@ -19,7 +19,9 @@ func (endless) List(_ context.Context, _ string, yield func(Item) bool) error {
 }
 
 func TestASweeperKeepsNothingOfAListWithoutAnEnd(t *testing.T) {
-	s := &sweeper{d: &Driver{store: noticing{Store: endless{}}}, seen: make(map[sessionID]*sighting)}
+	d := new(Driver)
+	d.store = noticing{endless{}, d}
+	s := &sweeper{d: d, seen: make(map[sessionID]*sighting)}
 	for range 3 {
 		if _, _, err := s.look(t.Context()); err == nil {
 			t.Fatal("the list has an end")

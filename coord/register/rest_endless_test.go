@@ -22,7 +22,9 @@ func (endlessRest) List(_ context.Context, _ string, yield func(Item) bool) erro
 }
 
 func TestASweeperKeepsNothingOfAListOfSleepersWithoutAnEnd(t *testing.T) {
-	s := &sweeper{d: &Driver{store: noticing{Store: endlessRest{}}}, seen: make(map[sessionID]*sighting)}
+	d := new(Driver)
+	d.store = noticing{endlessRest{}, d}
+	s := &sweeper{d: d, seen: make(map[sessionID]*sighting)}
 	if _, _, err := s.look(t.Context()); err == nil {
 		t.Fatal("the list has an end")
 	}

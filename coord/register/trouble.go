@@ -30,11 +30,32 @@ func (n noticing) Swap(ctx context.Context, s Swap) (Item, error) {
 	return it, err
 }
 
+func (n noticing) List(ctx context.Context, prefix string, yield func(Item) bool) error {
+	sent := time.Now()
+	err := n.Store.List(ctx, prefix, yield)
+	n.d.notice(ctx, sent, err)
+	return err
+}
+
+func (n noticing) Listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
+	sent := time.Now()
+	stop, err = n.Store.Listen(ctx, topic, hear)
+	n.d.notice(ctx, sent, err)
+	return stop, err
+}
+
+func (n noticing) Memory(ctx context.Context) (Memory, error) {
+	sent := time.Now()
+	m, err := n.Store.Memory(ctx)
+	n.d.notice(ctx, sent, err)
+	return m, err
+}
+
 // notice takes in how a request went. One that its caller broke off says nothing, and neither does a refusal: a server that refuses is
 // there, and may refuse for long.
 func (d *Driver) notice(ctx context.Context, sent time.Time, err error) {
 	switch {
-	case err == nil, errors.Is(err, ErrConflict), errors.Is(err, ErrTooLarge), driver.IsLasting(err):
+	case err == nil, errors.Is(err, ErrConflict), errors.Is(err, ErrTooLarge), errors.Is(err, ErrMute), driver.IsLasting(err):
 	case ctx.Err() != nil && time.Since(sent) < d.timeout:
 	default:
 		d.trouble.Store(int64(d.clock.own(time.Now())))
