@@ -45,7 +45,7 @@ func (s *startedAnew) Memory(ctx context.Context) (register.Memory, error) {
 // It may be whoever only lists, listens or opens a session who is told first that the server was away.
 func TestWhateverHasFailedNobodyEntersOnASessionFromAnOlderDisk(t *testing.T) {
 	for name, ask := range map[string]func(t *testing.T, d *register.Driver){
-		"a list":  func(t *testing.T, d *register.Driver) { _, _ = d.Lines(t.Context(), "") },
+		"a list": func(t *testing.T, d *register.Driver) { _, _ = d.Lines(t.Context(), "") },
 		"a watch": func(t *testing.T, d *register.Driver) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
