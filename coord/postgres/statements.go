@@ -83,12 +83,12 @@ func statementsFor(t table) statements {
 			(decode('00', 'hex'), $2::bigint, ''::bytea) ON CONFLICT DO NOTHING`),
 
 		first: fill(`SELECT convert_from(value, 'UTF8') FROM {t} WHERE key = ''::bytea`),
-		read:  fill(`SELECT ` + content + `, ` + clock + `, ` + held + ` FROM {t} WHERE key = $1::bytea`),
+		read:  fill(`SELECT ` + content + `, ` + clock + `, ` + lsnSQL + `, ` + held + ` FROM {t} WHERE key = $1::bytea`),
 		list: fill(`SELECT key, version, CASE WHEN octet_length(value) > ` + storekit.MostListed + ` THEN NULL ELSE value END, ` + age + ` FROM {t}
 			WHERE key >= $1::bytea AND key < $2::bytea ORDER BY key LIMIT $3::int`),
 		reserve: fill(`UPDATE {t} SET reserved_by = $2::bigint, reserved_until = clock_timestamp() + $3::bigint * interval '1 microsecond'
 			WHERE key = $1::bytea AND (reserved_until IS NULL OR reserved_by = $2::bigint OR NOT ` + reserved + `)
-			RETURNING ` + content + `, ` + clock + `, false`),
+			RETURNING ` + content + `, ` + clock + `, ` + lsnSQL + `, false`),
 
 		update:         fill(update),
 		updateAndClock: fill(update + ` RETURNING ` + clock),
