@@ -94,7 +94,7 @@ func (s *session) Rests() bool {
 
 // seeCalls looks whether the session was called, as long as it rests. It should have been told; but a way on which requests pass may have lost
 // what it listens to. Whoever rests may be called, wherever he stands, so this is not left to those who wait to be next: and who waits
-// for many lines looks at each too seldom. It is soon enough even if one request is lost.
+// for many lines looks at each too seldom. With a TTL of two seconds or more it is soon enough even if one request is lost.
 func (s *session) seeCalls() {
 	every := s.d.cfg.ttl * 5 / 8
 	for pause := every; driverkit.Sleep(s.life.Context(), pause) == nil; {

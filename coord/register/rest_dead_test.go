@@ -71,10 +71,14 @@ func TestTheDeadAtRestAreWaitedForAsLongAsIsSaid(t *testing.T) {
 	}{
 		"the next":                {[]int{1}, 2.5},
 		"the holder and the next": {[]int{0, 1}, 4.5},
+		"the next two":            {[]int{1, 2}, 4.5},
+		"the next eight":          {[]int{1, 2, 3, 4, 5, 6, 7, 8}, 9},
+		"the holder and eight":    {[]int{0, 1, 2, 3, 4, 5, 6, 7, 8}, 9},
 	} {
 		t.Run(name, func(t *testing.T) {
 			waitsAtMost(t, c.most, func(t *testing.T, phase time.Duration) time.Duration {
-				links, _, first, waits := queue(t, 3)
+				last := c.dies[len(c.dies)-1]
+				links, _, first, waits := queue(t, last+2)
 				time.Sleep(phase)
 				var dead []*stretch
 				for _, i := range c.dies {
@@ -84,7 +88,7 @@ func TestTheDeadAtRestAreWaitedForAsLongAsIsSaid(t *testing.T) {
 				if c.dies[0] > 0 {
 					require.NoError(t, first.Release())
 				}
-				return entered(t, waits[1])
+				return entered(t, waits[last])
 			})
 		})
 	}
