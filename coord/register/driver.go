@@ -37,6 +37,7 @@ type Driver struct {
 	sessions  map[sessionID]*session
 	vigils    map[sessionID]*vigil
 	asked     map[sessionID]time.Time // sessions that stood in the way of a TryLock, and when they were asked for
+	called    map[sessionID]time.Time // of those, which were called
 	memory    string                  // the ID of the store's memory; "" before it was asked
 	seenSince time.Time               // since when the store was seen to have it, as far as its clock does not deny that
 	forgotAt  time.Time               // when the store was last found to have forgotten
@@ -76,6 +77,7 @@ func New(store Store, opts ...Option) *Driver {
 		sessions: make(map[sessionID]*session),
 		vigils:   make(map[sessionID]*vigil),
 		asked:    make(map[sessionID]time.Time),
+		called:   make(map[sessionID]time.Time),
 		clock:    clock{base: time.Now(), keep: 2 * cfg.ttl},
 		uptime:   uptime,
 	}

@@ -119,6 +119,27 @@ func (d *Driver) mayAsk(id sessionID) bool {
 	return true
 }
 
+// callOnce calls a session, but not each time that a program tries in a loop: one that seems late only because of somebody's clock has
+// answered, and is renewed by itself before that.
+func (d *Driver) callOnce(ctx context.Context, id sessionID, h heartbeat, it Item) error {
+	d.mu.Lock()
+	at, before := d.called[id]
+	d.mu.Unlock()
+	if before && time.Since(at) < h.ttl/renewals {
+		return nil
+	}
+	if err := d.call(ctx, id, it); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.called) > mostRemembered {
+		clear(d.called)
+	}
+	d.called[id] = time.Now()
+	return nil
+}
+
 // isOver reports whether a session is over. If the session is dead, isOver ends it. If it rests, and is first in line or seems late, it is called.
 func (d *Driver) isOver(ctx context.Context, id sessionID, first bool) bool {
 	rctx, cancel := d.requestFor(ctx)
@@ -133,8 +154,8 @@ func (d *Driver) isOver(ctx context.Context, id sessionID, first bool) bool {
 	case d.presence != nil:
 		return d.unkept(ctx, id) && d.end(ctx, id, it.Version) == nil
 	}
-	if h, _ := parseHeartbeat(it.Value); first || h.isOverdue(it) {
-		if d.call(ctx, id, it) != nil {
+	if h, _ := parseHeartbeat(it.Value); h.rests() && (first || h.isOverdue(it)) {
+		if d.callOnce(ctx, id, h, it) != nil {
 			return false
 		}
 	}

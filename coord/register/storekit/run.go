@@ -14,14 +14,16 @@ var errRestarted = errors.New("the server was started anew, perhaps with an olde
 type Run struct{ began atomic.Int64 }
 
 // Check takes in when the server's run began, by any clock, and returns an error if it is another one than before. The first call
-// only takes it in. Two readings of one beginning differ by less than slack.
+// only takes it in. Two readings of one beginning differ by less than slack. A run that seems to have begun earlier is another one, too: a
+// machine that starts may have a clock that is behind.
 func (r *Run) Check(began, slack time.Duration) error {
+	began = max(began, 1)
 	for {
-		before := r.began.Load()
-		if before != 0 && began < time.Duration(before)+slack {
+		before := time.Duration(r.began.Load())
+		if before != 0 && (began-before).Abs() < slack {
 			return nil
 		}
-		if r.began.CompareAndSwap(before, max(int64(began), 1)) {
+		if r.began.CompareAndSwap(int64(before), int64(began)) {
 			if before == 0 {
 				return nil
 			}
