@@ -3,6 +3,7 @@ package register
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
@@ -47,7 +48,21 @@ func (s *session) stood(rest bool) {
 	defer s.mu.Unlock()
 	s.touch()
 	s.rests.Store(rest)
-	if s.risen != nil && !rest {
+	if s.refused = nil; !rest {
+		s.wake(nil)
+	}
+}
+
+// mayNot is called when the session's renewal was refused: whoever waits for it is told why.
+func (s *session) mayNot(refused error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wake(refused)
+}
+
+// wake needs mu.
+func (s *session) wake(refused error) {
+	if s.refused = refused; s.risen != nil {
 		close(s.risen)
 		s.risen = nil
 	}
@@ -66,6 +81,10 @@ func (s *session) rise(ctx context.Context) error {
 		if s.isSure() || !s.rests.Load() && s.proven.Load() > began {
 			s.mu.Unlock()
 			return nil
+		}
+		if err := s.refused; err != nil {
+			s.mu.Unlock()
+			return fmt.Errorf("the session cannot be renewed: %w", err)
 		}
 		if s.risen == nil {
 			s.risen = make(chan struct{})

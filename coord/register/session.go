@@ -40,7 +40,8 @@ type session struct {
 	mu       sync.Mutex
 	places   map[uint64]*place
 	awaiting int           // how many of them wait for their turn
-	risen    chan struct{} // closed when it is renewed the next time, if anybody asked
+	risen    chan struct{} // closed when it is renewed the next time, or that is refused, if anybody asked
+	refused  error         // why it may not be renewed
 	asking   bool          // whether the session stands
 	again    bool          // once more after that
 }
@@ -187,6 +188,9 @@ func (s *session) keepUp() {
 			return
 		default:
 			s.d.saw(err)
+			if driver.IsLasting(err) {
+				s.mayNot(err)
+			}
 			next = time.Now().Add(driverkit.Jitter(min(driverkit.Pause(failures), pause/4)))
 			failures++
 		}

@@ -3,6 +3,8 @@ package register_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,5 +94,39 @@ func TestWithoutTroubleNobodyProvesHisSession(t *testing.T) {
 		if n := way.reads.Load() + way.swaps.Load() - before; n > 2 {
 			t.Errorf("a turn takes %d requests", n)
 		}
+	})
+}
+
+// barred is a store in which sessions may be made, and not renewed.
+type barred struct {
+	*replaceable
+	bar bool
+}
+
+func (b *barred) Swap(ctx context.Context, s register.Swap) (register.Item, error) {
+	if b.bar && strings.HasPrefix(s.Key, "session/") && !s.Old.IsZero() {
+		return register.Item{}, fmt.Errorf("%w: UPDATE on sessions", driver.ErrDenied)
+	}
+	return b.replaceable.Swap(ctx, s)
+}
+
+func TestWhoMayNotRenewHisSessionAfterTroubleIsToldSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		way := &barred{replaceable: &replaceable{Store: memory.NewStore()}}
+		d, s := open(t, way)
+		defer shut(t, d)
+		way.down, way.bar = true, true
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, _, _ = s.Join(ctx, driver.Entry{Line: "orders", Kind: rules.Lock})
+		way.down = false
+		ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if _, _, err := s.Join(ctx, driver.Entry{Line: "orders", Kind: rules.Lock}); !errors.Is(err, driver.ErrDenied) {
+			t.Errorf("he is told: %v", err)
+		}
+		way.bar = false
+		time.Sleep(3 * time.Second)
+		leave(t, join(t, s, "orders"))
 	})
 }

@@ -104,6 +104,22 @@ end`, ``, testsForgetfulRedis("TestAListingWithoutTheIndexIsAForgetting")),
 		"coord/postgres/memory.go", `err = known.run.Check(found.up(), 1)`, `_ = found.up`, testsIn("coord/postgres", "TestWhoeverAsksFirstHearsThatTheServerWasStartedAnew")),
 	one("redis/quorum: only who lives for ten minutes collects",
 		"coord/redis/quorum/collect.go", `pause := collectSoon;`, `pause := collectEvery;`, Tests{Module: "coord/redis", Package: "./quorum", Run: "^TestAProcessThatLivesForSecondsCollects$"}),
+	one("register: only a read or a swap that fails says that the store was away",
+		"coord/register/trouble.go", `	err := n.Store.List(ctx, prefix, yield)
+	n.d.notice(ctx, sent, err)
+`, `	err := n.Store.List(ctx, prefix, yield)
+	_ = sent
+`, testsRegister("TestWhateverHasFailedNobodyEntersOnASessionFromAnOlderDisk")),
+	one("register: whatever fails elsewhere, a session is renewed once more before anybody enters",
+		"coord/register/rest.go", ` || !s.rests.Load() && s.proven.Load() > began`, ` || began < 0`, testsRegister("TestRequestsThatAlwaysFailKeepNobodyOut")),
+	one("register: who may not renew its session is not told so",
+		"coord/register/rest.go", `if err := s.refused; err != nil {`, `if err := s.refused; false {`, testsRegister("TestWhoMayNotRenewHisSessionAfterTroubleIsToldSo")),
+	one("register: each try calls a session that seems late",
+		"coord/register/suspect.go", `if before && time.Since(at)`, `if false && before && time.Since(at)`, testsRegister("TestAWrongClockHasNobodyCalledAgainAndAgain")),
+	one("postgres: the listener hears that the server was started anew, and tells nobody",
+		"coord/postgres/listen.go", `_, err = s.find(ctx, c, known)`, `err = s.recognize(ctx, c, known)`, testsIn("coord/postgres", "TestWhoOnlyListensWhileABackupIsPutBackDoesNotEnter")),
+	one("postgres: who reads does not take in how far the log has come",
+		"coord/postgres/read.go", `known.reached.Saw(lsn)`, `_ = lsn`, testsIn("coord/postgres", "TestWhoHasReadMoreRecentlyThanADiskIsOldNoticesThat")),
 	one("mysql: a run tells of the time before itself",
 		"coord/mysql/memory.go", `, v.up())`, `, time.Hour)`, testsIn("coord/mysql", "TestARestartIsOnlyRememberedIfTheDiskIsWaitedFor")),
 	one("redis: a server that seems to be started later lets nobody in",
