@@ -60,10 +60,10 @@ require (
 	github.com/nats-io/nats.go v1.55.0 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
-	github.com/turnwise/turnwise/coord/mysql v0.0.0-00010101000000-000000000000 // indirect
-	github.com/turnwise/turnwise/coord/nats v0.0.0-00010101000000-000000000000 // indirect
-	github.com/turnwise/turnwise/coord/postgres v0.0.0-00010101000000-000000000000 // indirect
-	github.com/turnwise/turnwise/coord/redis v0.0.0-00010101000000-000000000000 // indirect
+	github.com/turnwise/turnwise/coord/mysql v0.0.0-00010101000000-000000000000
+	github.com/turnwise/turnwise/coord/nats v0.0.0-00010101000000-000000000000
+	github.com/turnwise/turnwise/coord/postgres v0.0.0-00010101000000-000000000000
+	github.com/turnwise/turnwise/coord/redis v0.0.0-00010101000000-000000000000
 	github.com/turnwise/turnwise/observe/otel v0.0.0-00010101000000-000000000000
 	github.com/turnwise/turnwise/observe/prom v0.0.0-00010101000000-000000000000
 	go.etcd.io/etcd/api/v3 v3.7.3 // indirect
