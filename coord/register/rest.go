@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 )
 
@@ -53,11 +54,13 @@ func (s *session) stood(rest bool) {
 	}
 }
 
-// mayNot is called when the session's renewal was refused: whoever waits for it is told why.
-func (s *session) mayNot(refused error) {
+// unrenewed is called when the session could not be renewed. If that was refused, whoever waits for it is told why.
+func (s *session) unrenewed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wake(refused)
+	if s.refused = nil; driver.IsLasting(err) {
+		s.wake(err)
+	}
 }
 
 // wake needs mu.

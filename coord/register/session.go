@@ -188,9 +188,7 @@ func (s *session) keepUp() {
 			return
 		default:
 			s.d.saw(err)
-			if driver.IsLasting(err) {
-				s.mayNot(err)
-			}
+			s.unrenewed(err)
 			next = time.Now().Add(driverkit.Jitter(min(driverkit.Pause(failures), pause/4)))
 			failures++
 		}
