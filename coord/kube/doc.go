@@ -25,7 +25,8 @@
 //
 // It is noticed when a backup of etcd is put back, by each client that has seen something newer: by its next write, since that
 // has an older revision than it had seen, or, if the revisions were raised meanwhile (etcdutl's --bump-revision), or others have made up for them, by its next
-// look at a lease that was changed since the backup, such as its own session's. Then all sessions end, and nobody is granted
+// look at a lease that was changed since the backup, such as its own session's; but that of somebody who only waits is changed once in
+// five TTLs. Then all sessions end, and nobody is granted
 // anything until the longest TTL has passed. Likewise when somebody has deleted the lease NAME-memory. Who comes first in a
 // namespace waits that long, too, since he cannot tell whether somebody has emptied it.
 //
