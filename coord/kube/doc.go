@@ -24,9 +24,9 @@
 // more than that, since API servers have no clock that would do: their Date has whole seconds, and each has its own.
 //
 // It is noticed when a backup of etcd is put back, by each client that has seen something newer: by its next write, since that
-// has an older revision than it had seen, or, if the revisions were raised meanwhile (etcdutl's --bump-revision), or others have made up for them, by its next
-// look at a lease that was changed since the backup, such as its own session's; but that of somebody who only waits is changed once in
-// five TTLs. Then all sessions end, and nobody is granted
+// has an older revision than it had seen. If the revisions were raised meanwhile (etcdutl's --bump-revision), or others have made
+// up for them, it is noticed by the next look at a lease that was changed since the backup, such as that of its own session; and the
+// session of somebody who only waits is changed once in five TTLs. Then all sessions end, and nobody is granted
 // anything until the longest TTL has passed. Likewise when somebody has deleted the lease NAME-memory. Who comes first in a
 // namespace waits that long, too, since he cannot tell whether somebody has emptied it.
 //

@@ -125,7 +125,7 @@ func (q request) answeredBy(out any) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("it is none to what was asked: %.60q of kind %.60q; does something else answer in the server's place?", m.Name, kind)
+	return fmt.Errorf("this does not answer what was asked: %.60q of kind %.60q; does something else answer in the server's place?", m.Name, kind)
 }
 
 // errTooMuch says that an answer is larger than what is read.

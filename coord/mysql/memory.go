@@ -68,7 +68,6 @@ func (m *memory) For() time.Duration { return m.age }
 
 // look asks a connection for the memory that it leads to.
 func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
-	asked := time.Since(loaded)
 	v, err := introduce(ctx, c)
 	if err != nil {
 		return nil, s.table.explain(err)
@@ -82,7 +81,7 @@ func (s *Store) look(ctx context.Context, c *conn) (*memory, error) {
 		return nil, s.table.gone()
 	}
 	s.largest.Store(largest(v.number("max_allowed_packet")))
-	m := &memory{here: origin{server: v.here()}, number: v.number("server_id"), lsn: v.lsn(), began: asked - v.up()}
+	m := &memory{here: origin{server: v.here()}, number: v.number("server_id"), lsn: v.lsn(), began: v.asked - v.up()}
 	marked := false
 	err = c.query(ctx, s.sql.look, s.table.names(), func(row []sqldriver.Value) error {
 		m.identity, m.raw, marked = text(row[0]), bytesOf(row[1]), row[0] != nil && row[1] != nil
@@ -208,7 +207,8 @@ func (s *Store) remember(ctx context.Context, c *conn, last *memory) (*memory, e
 			if last != nil && last.id == m.id {
 				last.reached.Saw(m.lsn)
 			}
-			return m, m.run.Check(m.began, roughly)
+			m.run.Begin(m.began)
+			return m, nil
 		}
 		if err != nil && !undone(err) {
 			return nil, s.table.explain(err)

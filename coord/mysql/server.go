@@ -16,6 +16,7 @@ import (
 // server is what a server says of itself.
 type server struct {
 	values  map[string]string // settings and counters, by their names in lower case
+	asked   time.Duration     // when it was asked for how long it has been up, as in memory
 	mariaDB bool
 	version [2]int
 }
@@ -46,6 +47,7 @@ func introduce(ctx context.Context, c *conn) (*server, error) {
 		'max_allowed_packet')`
 	const counters = `SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'Innodb_lsn_flushed', 'Innodb_redo_log_flushed_to_disk_lsn')`
 	for _, sql := range []string{settings, counters} {
+		v.asked = time.Since(loaded)
 		if err := c.query(ctx, sql, nil, note); err != nil {
 			return nil, err
 		}

@@ -29,6 +29,8 @@ type memory struct {
 	seen     storekit.Seen[stand]
 	goes     storekit.Seen[uint64] // the number of a message that goes by itself; see noteExpiry
 	wentBack atomic.Bool           // it has gone back behind what we have seen
+
+	latest atomic.Pointer[string] // the run of the server that was met last
 }
 
 func (m *memory) ID() string         { return m.id }
@@ -162,6 +164,7 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 			continue
 		}
 		m.last.Saw(int64(info.State.Last))
+		m.latest.CompareAndSwap(nil, &c.run)
 		m.age = info.Now.Sub(info.Created)
 		if s.monitor != "" { // it may have been started with an older disk
 			m.age = min(m.age, time.Since(c.up))
@@ -239,7 +242,8 @@ func (s *Store) isOver(c *conn, m *memory, info *streamInfo, seen int64) bool {
 	return m.wentBack.Load() || !info.isOf(m) || int64(info.State.Last) < seen || s.monitor == "" && m.run != c.run
 }
 
-// recognize refuses a connection to a server that does not have the memory that we know.
+// recognize refuses a connection to a server that does not have the memory that we know, and the first one to a server that was started
+// anew: it may have an older disk, and others have made up for what that lacks.
 func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 	if s.monitor == "" && known.run != c.run {
 		return s.forgot(known)
@@ -257,6 +261,9 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 	}
 	if s.isOver(c, known, &info, seen) {
 		return s.hasGoneBack(known)
+	}
+	if was := known.latest.Swap(&c.run); was != nil && *was != c.run {
+		return storekit.ErrRestarted
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 func (s *Store) recognize(ctx context.Context, c *pgx.Conn, known *memory) error {
 	found, err := s.find(ctx, c, known)
 	if err == nil {
-		err = known.run.Check(found.up(), 1)
+		err = known.run.Check(found.began(), 1)
 	}
 	if err == nil {
 		known.started.Store(found.started.Load())
@@ -141,8 +141,8 @@ func (s *Store) find(ctx context.Context, c *pgx.Conn, known *memory) (*memory, 
 	return found, nil
 }
 
-// up is when the server was started, as its clock says.
-func (m *memory) up() time.Duration { return time.Duration(m.started.Load()) * time.Microsecond }
+// began is when the server was started, as its clock says.
+func (m *memory) began() time.Duration { return time.Duration(m.started.Load()) * time.Microsecond }
 
 // forgot makes all calls fail until Memory is called.
 func (s *Store) forgot(known *memory, is ...any) error {
@@ -223,7 +223,8 @@ func (s *Store) remember(ctx context.Context, c *pgx.Conn, last *memory) (*memor
 			if last != nil && last.id == m.id {
 				last.reached.Saw(m.lsn)
 			}
-			return m, m.run.Check(m.up(), 1)
+			m.run.Begin(m.began())
+			return m, nil
 		}
 		if err != nil {
 			return nil, s.table.explain(err)

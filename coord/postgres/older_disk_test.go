@@ -8,7 +8,7 @@ import (
 	"github.com/turnwise/turnwise/coord/register"
 )
 
-// Somebody only reads, while others write. A session that rests is like that.
+// Somebody only reads, while others write.
 func TestWhoHasReadMoreRecentlyThanADiskIsOldNoticesThat(t *testing.T) {
 	t.Parallel()
 	m := durable(t)

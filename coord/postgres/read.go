@@ -25,8 +25,8 @@ func (s *Store) current(ctx context.Context, key string) (cur register.Item, err
 	return cur, err
 }
 
-// content runs a statement that returns a register, or nothing. It takes in how far the server's log has come: a session that rests has
-// written nothing for long, so this shows that a server has come back with an older disk.
+// content runs a statement that returns a register, or nothing. It takes in how far the server's log has come: who only
+// reads sees by that whether a server has come back with an older disk.
 func (s *Store) content(ctx context.Context, c *pgx.Conn, known *memory, sql, key string, args ...any) (cur register.Item, reserved bool, err error) {
 	cur.Key = key
 	_, err = s.run(ctx, c, known, sql, append([]any{[]byte(key)}, args...), func(r pgx.Rows) error {

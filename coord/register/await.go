@@ -21,12 +21,13 @@ func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, e
 	return ahead, nil
 }
 
-// rise has the session rise if it is not sure. More may have been told meanwhile: it returns an error if the place was removed, or if somebody
-// says so and it is true.
+// rise has the session rise if nobody may enter on it. It returns an error if the place was removed meanwhile: if that was told, if somebody
+// says so and it is true, or if there was trouble, and the line does not know of the place.
 func (p *place) rise(ctx context.Context) error {
-	if p.s.isSure() {
+	if p.s.mayEnter() {
 		return nil
 	}
+	shaken := p.s.isShaken()
 	if err := p.s.rise(ctx); err != nil {
 		return err
 	}
@@ -36,7 +37,7 @@ func (p *place) rise(ctx context.Context) error {
 	if removed {
 		return driver.ErrRemoved
 	}
-	if alarmed {
+	if alarmed || shaken {
 		_, _, err := p.find(ctx, p.s.alive)
 		return err
 	}

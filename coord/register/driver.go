@@ -24,11 +24,11 @@ type Driver struct {
 	trusted   bool // only who may swap can tell
 	timeout   time.Duration
 	life      *driverkit.Life
-	sure      bool         // nobody misses a note without hearing so
-	bounded   bool         // nobody uses a longer TTL than cfg.longest
-	mute      atomic.Bool  // the store does not tell of swaps
-	recovered atomic.Int64 // when it is over that nobody is granted anything, by clock.own
-	trouble   atomic.Int64 // when a request failed last, by clock.own; -1: none has
+	sure      bool          // nobody misses a note without hearing so
+	bounded   bool          // nobody uses a longer TTL than cfg.longest
+	mute      atomic.Bool   // the store does not tell of swaps
+	recovered atomic.Int64  // when it is over that nobody is granted anything, by clock.own
+	trouble   driverkit.Max // a little more than when a request failed last, by clock.own; 0: none has
 	clock     clock
 	uptime    func() (m machine, up time.Duration, ok bool)
 
@@ -37,7 +37,7 @@ type Driver struct {
 	sessions  map[sessionID]*session
 	vigils    map[sessionID]*vigil
 	asked     map[sessionID]time.Time // sessions that stood in the way of a TryLock, and when they were asked for
-	called    map[sessionID]time.Time // of those, which were called
+	called    map[sessionID]time.Time // when each of those was called last
 	memory    string                  // the ID of the store's memory; "" before it was asked
 	seenSince time.Time               // since when the store was seen to have it, as far as its clock does not deny that
 	forgotAt  time.Time               // when the store was last found to have forgotten
@@ -82,7 +82,6 @@ func New(store Store, opts ...Option) *Driver {
 		uptime:   uptime,
 	}
 	d.store = noticing{store, d}
-	d.trouble.Store(-1)
 	d.presence, _ = store.(Presence)
 	_, d.trusted = store.(interface{ OnlySwapsTell() }) // within a process; see internal/memory
 	_, d.sure = store.(Sure)
@@ -155,12 +154,12 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 
 // request returns a context for one request that the driver makes by itself.
 func (d *Driver) request() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(d.life.Context(), d.timeout)
+	return context.WithTimeoutCause(d.life.Context(), d.timeout, errUnanswered)
 }
 
 // requestFor returns a context for one request that somebody waits for.
 func (d *Driver) requestFor(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, d.timeout, errUnanswered)
 	stop := context.AfterFunc(d.life.Context(), cancel)
 	return ctx, func() {
 		stop()

@@ -198,7 +198,7 @@ func (d *Driver) polling() *polling {
 	p := &polling{mute: d.mute.Load(), least: often, away: 4 * often, since: time.Now()}
 	if d.sure {
 		p.least = min(d.cfg.ttl*5/8, 30*time.Second)
-		p.away = p.least * 8 / 5 // a TTL
+		p.away = p.least * 8 / 5
 	}
 	return p
 }

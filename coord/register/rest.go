@@ -50,42 +50,42 @@ func (s *session) stood(rest bool) {
 	s.touch()
 	s.rests.Store(rest)
 	if s.refused = nil; !rest {
-		s.wake(nil)
+		s.wake()
 	}
 }
 
 // unrenewed is called when the session could not be renewed. If that was refused, whoever waits for it is told why.
-func (s *session) unrenewed(err error) {
+func (s *session) unrenewed(sent time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refused = nil; driver.IsLasting(err) {
-		s.wake(err)
+		s.refused, s.asked = err, sent
+		s.wake()
 	}
 }
 
 // wake needs mu.
-func (s *session) wake(refused error) {
-	if s.refused = refused; s.risen != nil {
+func (s *session) wake() {
+	if s.risen != nil {
 		close(s.risen)
 		s.risen = nil
 	}
 }
 
-// isSure reports whether somebody may enter on the session: it does not rest, and was renewed since there was trouble.
-func (s *session) isSure() bool { return !s.rests.Load() && !s.isShaken() }
+// mayEnter reports whether somebody may enter on the session: it does not rest, and was renewed since there was trouble.
+func (s *session) mayEnter() bool { return !s.rests.Load() && !s.isShaken() }
 
-// rise has the session renewed until it is sure. A renewal that is sent from now on is enough, whatever fails meanwhile: the server that took it
-// knows the session as it is, and so did the one that let the caller in before. Otherwise requests that always fail, of other lines, would keep
-// everybody out.
+// rise has the session renewed until somebody may enter on it. A renewal that is sent from now on is enough, whatever fails meanwhile.
+// Otherwise requests that always fail, of other lines, would keep everybody out.
 func (s *session) rise(ctx context.Context) error {
-	began := int64(s.d.clock.own(time.Now()))
+	began := time.Now()
 	for {
 		s.mu.Lock()
-		if s.isSure() || !s.rests.Load() && s.proven.Load() > began {
+		if s.mayEnter() || !s.rests.Load() && s.proven.Load() > int64(s.d.clock.own(began)) {
 			s.mu.Unlock()
 			return nil
 		}
-		if err := s.refused; err != nil {
+		if err := s.refused; err != nil && s.asked.After(began) {
 			s.mu.Unlock()
 			return fmt.Errorf("the session cannot be renewed: %w", err)
 		}

@@ -64,7 +64,7 @@ func TestWhoIsFarBackAndDoesNotHearTheSweeperKeepsItsPlace(t *testing.T) {
 			links, others := asOnKubernetes(t, store, restTTL, 1)
 			within(t, time.Second, mutex.New(others[0], "b").LockChan(t.Context()))
 			time.Sleep(5*time.Minute + time.Duration(phase)*restTTL/5)
-			keepsItsPlace(t, way, clients[0], "a", 2, func() { die(links...); links[0].cut() }, 6*restTTL)
+			keepsItsPlace(t, way, clients[0], "a", 2, func() { die(links...) }, 6*restTTL)
 			links[0].heal()
 		})
 	}

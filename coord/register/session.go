@@ -42,6 +42,7 @@ type session struct {
 	awaiting int           // how many of them wait for their turn
 	risen    chan struct{} // closed when it is renewed the next time, or that is refused, if anybody asked
 	refused  error         // why it may not be renewed
+	asked    time.Time     // when that was asked
 	asking   bool          // whether the session stands
 	again    bool          // once more after that
 }
@@ -188,7 +189,7 @@ func (s *session) keepUp() {
 			return
 		default:
 			s.d.saw(err)
-			s.unrenewed(err)
+			s.unrenewed(sent, err)
 			next = time.Now().Add(driverkit.Jitter(min(driverkit.Pause(failures), pause/4)))
 			failures++
 		}
@@ -198,21 +199,19 @@ func (s *session) keepUp() {
 // untilDue waits until the next renewal is due, or somebody stirs the session while it is not sure; but whoever stirs all the time does not
 // have it renewed all the time. It reports whether the session goes on.
 func (s *session) untilDue(sent, next time.Time) bool {
-	for {
+	for time.Until(next) > 0 && !s.life.Over() {
 		t := time.NewTimer(time.Until(next))
 		select {
 		case <-t.C:
 		case <-s.stir:
-			if soon := sent.Add(hintEvery); !s.isSure() && soon.Before(next) {
+			if soon := sent.Add(hintEvery); !s.mayEnter() && soon.Before(next) {
 				next = soon
 			}
-			t.Stop()
-			continue
 		case <-s.life.Done():
 		}
 		t.Stop()
-		return !s.life.Over()
 	}
+	return !s.life.Over()
 }
 
 func (s *session) renew(sent time.Time) error {

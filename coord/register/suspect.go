@@ -154,10 +154,14 @@ func (d *Driver) isOver(ctx context.Context, id sessionID, first bool) bool {
 	case d.presence != nil:
 		return d.unkept(ctx, id) && d.end(ctx, id, it.Version) == nil
 	}
-	if h, _ := parseHeartbeat(it.Value); h.rests() && (first || h.isOverdue(it)) {
-		if d.callOnce(ctx, id, h, it) != nil {
-			return false
-		}
+	switch h, _ := parseHeartbeat(it.Value); {
+	case first:
+		err = d.call(ctx, id, it)
+	case h.rests() && h.isOverdue(it):
+		err = d.callOnce(ctx, id, h, it)
+	}
+	if err != nil {
+		return false
 	}
 	return d.suspects(ctx, id, it, asked) && d.end(ctx, id, it.Version) == nil
 }

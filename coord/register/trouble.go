@@ -9,60 +9,58 @@ import (
 )
 
 // noticing is the driver's store. The driver notices when a request fails: the server may have been away, and have come back with an
-// older disk. That knows our sessions, but perhaps not who has come since. Only who has written more than it knows can tell, and each
-// session does that when it is renewed. So after trouble nobody enters before his session has been renewed.
+// older disk. That knows our sessions, but perhaps not who has come since. A server that takes the renewal of a session has that as it
+// was left, so it has not gone back behind that. So after trouble nobody enters before his session has been renewed.
 type noticing struct {
 	Store
 	d *Driver
 }
 
 func (n noticing) Read(ctx context.Context, key string) (Item, error) {
-	sent := time.Now()
 	it, err := n.Store.Read(ctx, key)
-	n.d.notice(ctx, sent, err)
+	n.d.notice(ctx, err)
 	return it, err
 }
 
 func (n noticing) Swap(ctx context.Context, s Swap) (Item, error) {
-	sent := time.Now()
 	it, err := n.Store.Swap(ctx, s)
-	n.d.notice(ctx, sent, err)
+	n.d.notice(ctx, err)
 	return it, err
 }
 
 func (n noticing) List(ctx context.Context, prefix string, yield func(Item) bool) error {
-	sent := time.Now()
 	err := n.Store.List(ctx, prefix, yield)
-	n.d.notice(ctx, sent, err)
+	n.d.notice(ctx, err)
 	return err
 }
 
 func (n noticing) Listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
-	sent := time.Now()
 	stop, err = n.Store.Listen(ctx, topic, hear)
-	n.d.notice(ctx, sent, err)
+	n.d.notice(ctx, err)
 	return stop, err
 }
 
 func (n noticing) Memory(ctx context.Context) (Memory, error) {
-	sent := time.Now()
 	m, err := n.Store.Memory(ctx)
-	n.d.notice(ctx, sent, err)
+	n.d.notice(ctx, err)
 	return m, err
 }
 
 // notice takes in how a request went. One that its caller broke off says nothing, and neither does a refusal: a server that refuses is
 // there, and may refuse for long.
-func (d *Driver) notice(ctx context.Context, sent time.Time, err error) {
+func (d *Driver) notice(ctx context.Context, err error) {
 	switch {
 	case err == nil, errors.Is(err, ErrConflict), errors.Is(err, ErrTooLarge), errors.Is(err, ErrMute), driver.IsLasting(err):
-	case ctx.Err() != nil && time.Since(sent) < d.timeout:
+	case ctx.Err() != nil && context.Cause(ctx) != errUnanswered:
 	default:
-		d.trouble.Store(int64(d.clock.own(time.Now())))
+		d.trouble.Saw(int64(d.clock.own(time.Now())) + 1)
 	}
 }
 
+// errUnanswered is why a request ends that the store has not answered in time.
+var errUnanswered = errors.New("the store has not answered in time")
+
 // isShaken reports whether a request has failed since the session was renewed, or before that was sent.
 func (s *session) isShaken() bool {
-	return s.d.presence == nil && s.d.trouble.Load() >= s.proven.Load()
+	return s.d.presence == nil && s.d.trouble.Load() > s.proven.Load()
 }

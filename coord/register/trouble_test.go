@@ -60,7 +60,7 @@ func TestNobodyEntersAfterTroubleOnASessionFromAnOlderDisk(t *testing.T) {
 		d, s := open(t, way)
 		defer shut(t, d)
 		disk := copyOf(t, server)
-		time.Sleep(register.DefaultTTL / 2) // it is renewed
+		time.Sleep(register.DefaultTTL * 3 / 8) // it is renewed
 		holding, holder := open(t, server)
 		defer shut(t, holding)
 		join(t, holder, "orders")

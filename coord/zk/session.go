@@ -177,14 +177,15 @@ func (s *session) revise(w *wire.Conn) {
 	if s.service.unlisted.Load() >= maxUnlisted {
 		return
 	}
-	sync, _ := wire.Sync(s.service.rootDir())
-	w.Send(sync)
-	w.Send(wire.Ephemerals(s.service.root, func(nodes []string, err error) {
+	catchUp, caughtUp := wire.Sync(s.service.rootDir())
+	w.Send(catchUp, wire.Ephemerals(s.service.root, func(nodes []string, err error) {
 		switch {
 		case err == nil:
 			s.service.unlisted.Store(0)
 		case errors.Is(err, gozk.ErrConnectionClosed):
-			s.service.unlisted.Add(1)
+			if caught := <-caughtUp; caught.Err == nil { // it has answered that, and then hung up
+				s.service.unlisted.Add(1)
+			}
 		default:
 			s.service.unlisted.Store(maxUnlisted)
 		}

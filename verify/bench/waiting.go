@@ -145,7 +145,7 @@ func (b *bench) patience(on Service, clients int, window time.Duration) ([]Colum
 			}
 		}
 	}
-	if err := pause(ctx, 2*idleTTL*window/time.Minute, nil); err != nil { // what comes with a new session is over
+	if err := pause(ctx, time.Duration(window.Minutes()*float64(2*idleTTL)), nil); err != nil { // what comes with a new session is over
 		return nil, err
 	}
 	before := count.sum()

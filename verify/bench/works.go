@@ -117,7 +117,7 @@ func works(s size) []*Work {
 		About:   "That many sessions of 10 s, each on a connection of its own, hold a line each and do nothing else. For each of them, what the server's processes use of a processor in a second, and the memory that they take."}
 	patient := &Work{Name: "waiting", Title: "What waiting costs a store", Unit: "client", On: stores,
 		Special: func(b *bench, w *Work) ([]Result, error) { return waiting(b, w, 10, s.waitFor) },
-		About:   "Ten clients with sessions of 10 s, each with a store of its own. One holds a line, nine wait for it, and nothing happens. What they ask for in a minute, all together. On files the kernel tells who lives, so nothing is renewed; MariaDB and memcached tell nobody of a turn, so who waits asks. On Kubernetes, where who only waits is seldom renewed, it is far less: see [kubernetes.md](kubernetes.md)."}
+		About:   "Ten clients with sessions of 10 s, each with a store of its own. One holds a line, nine wait for it, and nothing happens. What they ask for in a minute, all together. On files the kernel tells who lives, so nothing is renewed; MariaDB and memcached tell nobody of a turn, so who waits asks. On Kubernetes, where who only waits is seldom renewed, it writes far less: see [kubernetes.md](kubernetes.md)."}
 	crowd := &Work{Name: "group", Title: "Who watches a group", Unit: "change", On: slices.Concat(clusters, stores),
 		Special: func(b *bench, w *Work) ([]Result, error) { return membership(b, w, 10, s.members) },
 		About:   "So many members, and ten who watch, on a connection each. The time is from when one more joins, or leaves, until all ten have been told who is there now. Each reads the whole group again: that is what grows with the members."}

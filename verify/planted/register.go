@@ -18,11 +18,11 @@ var register = []Bug{
 		"coord/register/await.go", `	if removed {
 		return driver.ErrRemoved
 	}
-	if alarmed {
+	if alarmed || shaken {
 		_, _, err := p.find`, `	if false && removed {
 		return driver.ErrRemoved
 	}
-	if alarmed && false {
+	if shaken || alarmed && false {
 		_, _, err := p.find`, hunt("register", "-sim.recipe=together", "-sim.hunt=1500")),
 	one("register: who waits and locks something else goes on resting",
 		"coord/register/rest.go", `if s.awaiting == 0 || s.awaiting < len(s.places) {`, `if s.awaiting == 0 {`, testsRegister("TestWhoRestsMayLockSomethingElse")),

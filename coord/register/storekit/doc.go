@@ -18,7 +18,8 @@
 //	read.go swap.go   Query and Change: when to try again at once. Outcome: what came of a swap that has changed nothing
 //	                  Seen: what was seen last of each register. Expected: a swap that goes by that
 //	list.go           Pages: a listing in the order of keys, a page at a time. Listed: what a list says of a register that is NotOurs
-//	memory.go         Known.Recall: to look which memory there is, one at a time, as Looking has it
+//	memory.go         Known.Recall: to look which memory there is, one at a time, as Looking has it. Run: whether the server was
+//	                  started anew
 //	errors.go         Explain, Denied and NotOurs: what an error means, and its class. IsUntrusted: it is about a certificate.
 //	                  Package.Failed, Package.Unopened, OneLine: one line that says it
 //
