@@ -2,6 +2,7 @@ package register_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,31 +16,28 @@ import (
 // startedAnew is the way to a store that tells whoever asks first that the server was started anew.
 type startedAnew struct {
 	replaceable
-	untold bool
+	untold atomic.Bool
 }
 
 func (s *startedAnew) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
-	if s.untold {
-		s.untold = false
+	if s.untold.CompareAndSwap(true, false) {
 		return errDown
 	}
-	return s.Store.List(ctx, prefix, yield)
+	return s.to().List(ctx, prefix, yield)
 }
 
 func (s *startedAnew) Listen(ctx context.Context, topic string, hear func([]byte)) (stop func(), err error) {
-	if s.untold {
-		s.untold = false
+	if s.untold.CompareAndSwap(true, false) {
 		return nil, errDown
 	}
-	return s.Store.Listen(ctx, topic, hear)
+	return s.to().Listen(ctx, topic, hear)
 }
 
 func (s *startedAnew) Memory(ctx context.Context) (register.Memory, error) {
-	if s.untold {
-		s.untold = false
+	if s.untold.CompareAndSwap(true, false) {
 		return register.Memory{}, errDown
 	}
-	return s.Store.Memory(ctx)
+	return s.to().Memory(ctx)
 }
 
 // It may be whoever only lists, listens or opens a session who is told first that the server was away.
@@ -64,9 +62,10 @@ func TestWhateverHasFailedNobodyEntersOnASessionFromAnOlderDisk(t *testing.T) {
 				holding, holder := open(t, server)
 				defer shut(t, holding)
 				join(t, holder, "orders")
-				way.Store, way.untold = disk, true
+				way.other.Store(disk)
+				way.untold.Store(true)
 				ask(t, d)
-				if way.untold {
+				if way.untold.Load() {
 					t.Fatal("nothing was asked")
 				}
 				if _, _, err := s.Join(t.Context(), driver.Entry{Line: "orders", Kind: rules.Lock}); err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,7 @@ import (
 type partly struct {
 	register.Store
 	rtt time.Duration
-	bad bool
+	bad atomic.Bool
 }
 
 func (p *partly) pass(ctx context.Context, key string) error {
@@ -27,7 +28,7 @@ func (p *partly) pass(ctx context.Context, key string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if p.bad && strings.Contains(key, "bad") {
+	if p.bad.Load() && strings.Contains(key, "bad") {
 		return errDown
 	}
 	return nil
@@ -50,7 +51,8 @@ func (p *partly) Swap(ctx context.Context, s register.Swap) (register.Item, erro
 // Many lines cannot be reached, and somebody waits for each. Whoever wants another one gets it.
 func TestRequestsThatAlwaysFailKeepNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		way := &partly{Store: memory.NewStore(), rtt: 20 * time.Millisecond, bad: true}
+		way := &partly{Store: memory.NewStore(), rtt: 20 * time.Millisecond}
+		way.bad.Store(true)
 		c := coord.NewClient(register.New(way))
 		ctx, cancel := context.WithCancel(t.Context())
 		for i := range 1000 {
@@ -71,7 +73,7 @@ func TestRequestsThatAlwaysFailKeepNobodyOut(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 		}
 		cancel()
-		way.bad = false
+		way.bad.Store(false)
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,12 @@
 package register_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,23 +20,27 @@ import (
 // replaceable is the way to a store. Another can be put in its place.
 type replaceable struct {
 	*memory.Store
-	down bool
+	other atomic.Pointer[memory.Store]
+	down  atomic.Bool
 }
+
+// to is where the way leads.
+func (r *replaceable) to() *memory.Store { return cmp.Or(r.other.Load(), r.Store) }
 
 var errDown = errors.New("connection refused")
 
 func (r *replaceable) Read(ctx context.Context, key string) (register.Item, error) {
-	if r.down {
+	if r.down.Load() {
 		return register.Item{}, errDown
 	}
-	return r.Store.Read(ctx, key)
+	return r.to().Read(ctx, key)
 }
 
 func (r *replaceable) Swap(ctx context.Context, s register.Swap) (register.Item, error) {
-	if r.down {
+	if r.down.Load() {
 		return register.Item{}, errDown
 	}
-	return r.Store.Swap(ctx, s)
+	return r.to().Swap(ctx, s)
 }
 
 // copyOf returns a store in which stands what stands in another now.
@@ -64,14 +70,15 @@ func TestNobodyEntersAfterTroubleOnASessionFromAnOlderDisk(t *testing.T) {
 		holding, holder := open(t, server)
 		defer shut(t, holding)
 		join(t, holder, "orders")
-		way.down = true
+		way.down.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		_, _, err := s.Join(ctx, driver.Entry{Line: "something else", Kind: rules.Lock})
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("while the server is away: %v", err)
 		}
-		way.Store, way.down = disk, false
+		way.other.Store(disk)
+		way.down.Store(false)
 		if _, _, err := s.Join(t.Context(), driver.Entry{Line: "orders", Kind: rules.Lock}); err == nil {
 			t.Error("somebody enters beside the holder")
 		}
@@ -100,11 +107,11 @@ func TestWithoutTroubleNobodyProvesHisSession(t *testing.T) {
 // barred is a store in which sessions may be made, and not renewed.
 type barred struct {
 	*replaceable
-	bar bool
+	bar atomic.Bool
 }
 
 func (b *barred) Swap(ctx context.Context, s register.Swap) (register.Item, error) {
-	if b.bar && strings.HasPrefix(s.Key, "session/") && !s.Old.IsZero() {
+	if b.bar.Load() && strings.HasPrefix(s.Key, "session/") && !s.Old.IsZero() {
 		return register.Item{}, fmt.Errorf("%w: UPDATE on sessions", driver.ErrDenied)
 	}
 	return b.replaceable.Swap(ctx, s)
@@ -115,17 +122,18 @@ func TestWhoMayNotRenewHisSessionAfterTroubleIsToldSo(t *testing.T) {
 		way := &barred{replaceable: &replaceable{Store: memory.NewStore()}}
 		d, s := open(t, way)
 		defer shut(t, d)
-		way.down, way.bar = true, true
+		way.down.Store(true)
+		way.bar.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		_, _, _ = s.Join(ctx, driver.Entry{Line: "orders", Kind: rules.Lock})
-		way.down = false
+		way.down.Store(false)
 		ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		if _, _, err := s.Join(ctx, driver.Entry{Line: "orders", Kind: rules.Lock}); !errors.Is(err, driver.ErrDenied) {
 			t.Errorf("he is told: %v", err)
 		}
-		way.bar = false
+		way.bar.Store(false)
 		time.Sleep(3 * time.Second)
 		leave(t, join(t, s, "orders"))
 	})
