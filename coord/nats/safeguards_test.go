@@ -317,6 +317,10 @@ func TestWhatIsToldWhileThereIsNoConnectionIsSaidToBeLost(t *testing.T) {
 	all := listen(t, s, "t")
 	m.Restart(t)
 	hears(t, all, "lost")
+	storecheck.Eventually(t, "who asks next to have been told of the restart", func() bool {
+		_, err := s.Read(within(t, 10*time.Second), "k")
+		return err == nil
+	})
 	put(t, s, "k", "x", register.Note{Topic: "t", Text: []byte("told")})
 	hears(t, all, "told")
 }
