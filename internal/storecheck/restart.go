@@ -12,7 +12,7 @@ import (
 )
 
 // AfterRestart checks that whoever asks first after a server was started anew hears of it, although nothing was asked while it was
-// away: the server may have an older disk. Whoever asks next has his answer.
+// away, and somebody only listened: the server may have an older disk. Whoever asks next has his answer.
 func AfterRestart(t *testing.T, m *servers.Member, open func(ctx context.Context, url string) (register.Store, error)) {
 	t.Helper()
 	ctx := Within(t, 3*time.Minute)
@@ -30,7 +30,27 @@ func AfterRestart(t *testing.T, m *servers.Member, open func(ctx context.Context
 			t.Fatal("before the restart:", err)
 		}
 	}
+	listensAgain := make(chan struct{}, 1)
+	stop, err := store.Listen(ctx, "line/orders", func(note []byte) {
+		if note == nil {
+			select {
+			case listensAgain <- struct{}{}:
+			default:
+			}
+		}
+	})
+	if err != nil && !errors.Is(err, register.ErrMute) {
+		t.Fatal(err)
+	}
 	m.Restart(t)
+	if err == nil { // nobody hears what the listening meets with
+		defer stop()
+		select {
+		case <-listensAgain:
+		case <-ctx.Done():
+			t.Fatal("it does not listen again")
+		}
+	}
 	told := false
 	for {
 		_, err := store.Read(ctx, "line/orders")
