@@ -25,8 +25,11 @@ mapfile -t failed < <(sed -nE 's/^FAIL\t([^ \t]+)\t[0-9].*/\1/p' "$out" | sort -
 if [ ${#failed[@]} = 0 ] || grep -qE '^FAIL\s.*\[(build|setup) failed\]' "$out"; then
 	exit 1
 fi
+# The race detector's own code crashes now and then when a goroutine in a synctest bubble selects on a timer that is due (go1.26.8,
+# runtime.(*timer).maybeRunChan). A mistake of ours would be a panic.
+crashed=$(grep -c '^SIGSEGV: segmentation violation' "$out")
 for package in "${failed[@]}"; do
-	[[ $package =~ $with_servers ]] || { echo "test.sh: $package failed, and needs no server and no process: not run again" >&2; exit 1; }
+	[[ $package =~ $with_servers ]] || [ "$crashed" -gt 0 ] || { echo "test.sh: $package failed, and needs no server and no process: not run again" >&2; exit 1; }
 done
 echo "test.sh: FAILED THE FIRST TIME, each a bug to find: ${failed[*]}" >&2
 exec "${test[@]}" -p 1 "${failed[@]}"
