@@ -196,8 +196,8 @@ func (s *session) keepUp() {
 	}
 }
 
-// untilDue waits until the next renewal is due, or somebody stirs the session while it is not sure; but whoever stirs all the time does not
-// have it renewed all the time. It reports whether the session goes on.
+// untilDue waits until the next renewal is due, or somebody stirs the session while nobody may enter on it; but whoever stirs all the
+// time does not have it renewed all the time. It reports whether the session goes on.
 func (s *session) untilDue(sent, next time.Time) bool {
 	for time.Until(next) > 0 && !s.life.Over() {
 		t := time.NewTimer(time.Until(next))
