@@ -349,3 +349,8 @@ func TestARenewalThatIsAnsweredLateEndsNoNewMemory(t *testing.T) {
 		t.Errorf("the memory of after (%s) ended too, and nothing has been forgotten since it began", is.ID)
 	}
 }
+
+func TestWhoeverAsksFirstHearsThatTheServerWasStartedAnew(t *testing.T) {
+	m := servers.Redis(t, servers.AppendOnly("always")).Member(0)
+	storecheck.AfterRestart(t, m, func(ctx context.Context, url string) (register.Store, error) { return Open(ctx, url) })
+}

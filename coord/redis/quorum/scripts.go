@@ -71,7 +71,7 @@ if string.sub(s, 81, 88) ~= string.sub(ARGV[6], 1, 8) then
   since = digits(math.max(0, now() - ARGV[5]))
 end
 redis.call('SET', KEYS[3], ARGV[4] .. ARGV[3] .. since .. ARGV[6])
-for i = 7, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[1] .. ARGV[i + 1]) end
+for i = 7, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], memory .. ARGV[i + 1]) end
 return 1
 `)
 
@@ -95,10 +95,10 @@ return {redis.call('GETRANGE', KEYS[2], 0, 8191), now()}
 // agreed to.
 var enrolScript = server.NewGuarded(`
 local old = redis.call('GETRANGE', KEYS[2], 0, 8191)
-local ours = string.sub(old, 1, 1) == 'v' and string.sub(old, 20, 35) == ARGV[1]
+local ours = string.sub(old, 1, 1) == 'v' and string.sub(old, 20, 35) == memory
 local may = string.sub(old, 1, #ARGV[2]) == ARGV[2]
 if ARGV[2] == '*' then may = not ours or string.sub(old, 54, 61) < ARGV[5] end
-if ARGV[2] == '' then may = old == '' or string.sub(old, 1, 1) == 'h' or string.sub(old, 20, 35) ~= ARGV[1] end
+if ARGV[2] == '' then may = old == '' or string.sub(old, 1, 1) == 'h' or string.sub(old, 20, 35) ~= memory end
 if not may then return old end
 if string.sub(ARGV[3], 1, 1) == 'f' and #redis.call('ZRANGEBYLEX', KEYS[3], '-', '+', 'LIMIT', 0, 2) > 1 then return '' end
 local new = ARGV[3] .. ' ' .. digits(now()) .. ' ' .. ARGV[4]
@@ -110,7 +110,7 @@ return new
 // earlier term to this one, unless it was listed since and has to be filled first. It returns what stands there afterwards.
 var moveScript = server.NewGuarded(`
 local old = redis.call('GETRANGE', KEYS[2], 0, 8191)
-if string.sub(old, 1, 35) ~= 'v ' .. ARGV[2] .. ' ' .. ARGV[1] then return old end
+if string.sub(old, 1, 35) ~= 'v ' .. ARGV[2] .. ' ' .. memory then return old end
 local was = string.sub(old, 54, 61)
 if was >= ARGV[3] or was < ARGV[5] then return old end
 local new = string.sub(old, 1, 53) .. ARGV[4]

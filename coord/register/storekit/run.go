@@ -15,11 +15,28 @@ type Run struct{ known atomic.Pointer[run] }
 
 type run struct {
 	began time.Duration
-	news  time.Time // until when it is told that this is another one than before
+	news  News // that this is another one than before
 }
 
-// newsFor is for how long: until the first who was told has told the driver.
+// News is told to whoever asks first, and for a moment to all: until the first who was told has told the driver.
+type News struct{ until atomic.Pointer[time.Time] } // zero: nobody was told yet
+
+// newsFor is for how long.
 const newsFor = 100 * time.Millisecond
+
+// Happened says that there is something to tell.
+func (n *News) Happened() { n.until.Store(new(time.Time)) }
+
+// Tells reports whether it is told to the one who asks.
+func (n *News) Tells() bool {
+	until := n.until.Load()
+	if until != nil && until.IsZero() {
+		end := time.Now().Add(newsFor)
+		n.until.CompareAndSwap(until, &end)
+		return true
+	}
+	return until != nil && time.Now().Before(*until)
+}
 
 // Begin takes in when the run began that the store finds first.
 func (r *Run) Begin(began time.Duration) { r.known.Store(&run{began: began}) }
@@ -28,20 +45,19 @@ func (r *Run) Begin(began time.Duration) { r.known.Store(&run{began: began}) }
 // readings of one beginning differ by less than slack. A run that seems to have begun earlier is another one, too: a machine that starts
 // may have a clock that is behind.
 func (r *Run) Check(began, slack time.Duration) error {
-	for {
-		before := r.known.Load()
-		switch {
-		case before == nil:
-			r.known.CompareAndSwap(nil, &run{began: began})
-			continue
-		case (began - before.began).Abs() >= slack:
-			if !r.known.CompareAndSwap(before, &run{began, time.Now().Add(newsFor)}) {
-				continue
-			}
-			return ErrRestarted
-		case time.Now().Before(before.news):
-			return ErrRestarted
+	before := r.known.Load()
+	if before == nil || (began-before.began).Abs() >= slack {
+		now := &run{began: began}
+		if before != nil {
+			now.news.Happened()
 		}
-		return nil
+		if !r.known.CompareAndSwap(before, now) {
+			return r.Check(began, slack)
+		}
+		before = now
 	}
+	if before.news.Tells() {
+		return ErrRestarted
+	}
+	return nil
 }

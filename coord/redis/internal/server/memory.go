@@ -18,9 +18,10 @@ import (
 
 // Memory is one stretch of time in which the database has forgotten nothing.
 type Memory struct {
-	id    string
-	run   string        // of the server
-	lasts time.Duration // so far
+	id      string
+	run     string        // of the server
+	history string        // the replication id of the server
+	lasts   time.Duration // so far
 }
 
 // IDSize is the length of an ID.
@@ -99,7 +100,11 @@ func (s *Server) Recall(ctx context.Context) (Memory, error) {
 		if m.id != s.ended.now.id {
 			s.ended.all[s.ended.now.id] = s.ended.now.run
 		}
+		if !s.MayComeBack && m.id == s.ended.now.id && m.run != s.ended.now.run {
+			s.restarted.Happened()
+		}
 		s.ended.now = m
+		s.history.Store(&m.history)
 	}
 	return m, err
 }
@@ -135,7 +140,7 @@ func (s *Server) recall(ctx context.Context, over string) (Memory, error) {
 		return Memory{}, ErrReplica
 	}
 	parts, err := reply.ToArray()
-	if err != nil || len(parts) != 4 {
+	if err != nil || len(parts) != 5 {
 		return Memory{}, fmt.Errorf("%w: %w", ErrStrange, err)
 	}
 	name, err := parts[0].ToString()
@@ -147,7 +152,11 @@ func (s *Server) recall(ctx context.Context, over string) (Memory, error) {
 		return Memory{}, err
 	}
 	run, err := parts[3].ToString()
-	return Memory{name, run, storekit.Since(us)}, err
+	if err != nil {
+		return Memory{}, err
+	}
+	history, err := parts[4].ToString()
+	return Memory{id: name, run: run, history: history, lasts: storekit.Since(us)}, err
 }
 
 // keeps reports whether the server has on its disk what it has answered. If we may not ask, it reports false. But if it cannot answer

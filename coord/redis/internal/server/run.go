@@ -25,7 +25,11 @@ func (s *Server) Run(ctx context.Context, known Known, what *Script, keys, args 
 		if err != nil {
 			return rueidis.RedisMessage{}, err
 		}
-		reply, err := s.RunIn(ctx, m, what, keys, args)
+		history := s.lastHistory() // before the news is asked for: whoever knows of a later run has been told of it
+		if s.restarted.Tells() {
+			return rueidis.RedisMessage{}, storekit.ErrRestarted
+		}
+		reply, err := s.runIn(ctx, m, history, what, keys, args)
 		if !errors.Is(err, register.ErrForgot) {
 			return reply, err
 		}
@@ -45,11 +49,23 @@ func (s *Server) Run(ctx context.Context, known Known, what *Script, keys, args 
 }
 
 // RunIn runs a guarded script in a certain memory. If the server has another by now, the script does nothing, and the error
-// is register.ErrForgot. After any other error it is open what the script did. KEYS and ARGV of the script begin with the
-// mark and the memory, before keys and args.
+// is register.ErrForgot. After any other error it is open what the script did. KEYS of the script begin with the mark, before keys, and
+// its ARGV with what the caller knows, before args.
 func (s *Server) RunIn(ctx context.Context, m Memory, what *Script, keys, args []string) (rueidis.RedisMessage, error) {
+	return s.runIn(ctx, m, s.lastHistory(), what, keys, args)
+}
+
+// lastHistory returns the replication id that the server had when it was looked at last.
+func (s *Server) lastHistory() string {
+	if last := s.history.Load(); last != nil {
+		return *last
+	}
+	return "" // no memory is known either
+}
+
+func (s *Server) runIn(ctx context.Context, m Memory, history string, what *Script, keys, args []string) (rueidis.RedisMessage, error) {
 	conn := s.way(ctx)
-	reply, err := conn.run(ctx, what, append([]string{s.mark}, keys...), m.id, args)
+	reply, err := conn.run(ctx, what, append([]string{s.mark}, keys...), m.id+" "+history, args)
 	if err == nil && reply.IsInt64() {
 		if n, _ := reply.AsInt64(); n == 0 {
 			err = register.ErrForgot

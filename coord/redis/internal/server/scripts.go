@@ -38,9 +38,9 @@ local function renewals(key) return tonumber(redis.call('GET', key)) or 0 end
 //	<id, 16> <replication id of the server, 40> <kept on disk, 1> <remembers since, 16 digits, us> <run id of the server, 40>
 //	<how often databases were exchanged or emptied, or keys restored, in this run, 16 digits>
 //
-// The guard begins each script that sees registers. It demands that the memory is the one that the caller knows (ARGV[1]),
-// and that the server has neither been restarted nor followed another one since the mark was written: either gives it
-// another replication id. A memory that was promised to outlast a restart ends when there is a replica, since that could be
+// The guard begins each script that sees registers. It demands that the memory is the one that the caller knows (memory), and that the
+// server has neither been restarted nor followed another one since the mark was written, nor since the caller looked: either gives it
+// another replication id. ARGV[1] has both, as the mark begins. A memory that was promised to outlast a restart ends when there is a replica, since that could be
 // promoted, and when the server stops writing to its disk. The answer 0 says that nothing was done, and that the caller has to
 // look at the mark.
 //
@@ -55,8 +55,9 @@ local function lost(index, key)
   redis.call('DEL', KEYS[1])
   return true
 end
+local memory = string.sub(ARGV[1], 1, 16)
 local mark = redis.call('GET', KEYS[1])
-if not mark or string.sub(mark, 1, 16) ~= ARGV[1] then return 0 end
+if not mark or string.sub(mark, 1, 57) ~= ARGV[1] then return 0 end
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master\r\n', 1, true)
 or not string.find(info, 'master_replid:' .. string.sub(mark, 18, 57), 1, true)
@@ -66,7 +67,7 @@ and string.find(redis.call('INFO', 'persistence'), 'aof_enabled:1\r\n', 1, true)
 
 // KEYS: mark, index, the number of renewals. ARGV: the id of a new memory, 1 if the server now keeps all that it answers, a memory that has
 // ended, a memory in which the caller has seen a number of renewals, and which.
-// It returns {id, for how long it has remembered, in us, 1 if kept, the run of the server}, 0 on a server that follows another,
+// It returns {id, for how long it has remembered, in us, 1 if kept, the run of the server, its replication id}, 0 on a server that follows another,
 // or 1 on one that throws away keys that do not expire.
 //
 // A server goes on with the memory of the mark if the mark is from its present run. Within a run the replication id changes
@@ -128,7 +129,7 @@ end
 local new = id .. ' ' .. replid .. ' ' .. kept .. ' ' .. digits(since) .. ' ' .. run .. ' ' .. swaps
 if new ~= mark then redis.call('SET', KEYS[1], new) end
 if not named then redis.call('ZADD', KEYS[2], 0, KEYS[1]) end
-return {id, now - math.max(since, started), tonumber(kept), run}
+return {id, now - math.max(since, started), tonumber(kept), run, replid}
 `
 
 // KEYS: mark, index, a register that is nobody's. ARGV: memory, a value, a channel. It uses each command that other scripts

@@ -28,7 +28,8 @@ type Server struct {
 	Config
 	Address string // without secrets; empty if the client is the caller's
 
-	// MayComeBack is set where a memory that comes back after others is no danger: nobody goes by it for what came in between.
+	// MayComeBack is set where a memory that comes back after others is no danger, nor one that comes back with a restart: nobody goes by
+	// that of one server.
 	MayComeBack bool
 
 	mark     string // the key that says what the database remembers
@@ -39,8 +40,10 @@ type Server struct {
 	aside *connection // on which sessions are renewed: what they live by does not wait behind what a stranger has made large
 	ears  *ears
 
-	ended    ended
-	renewals renewals
+	ended     ended
+	renewals  renewals
+	history   atomic.Pointer[string] // the replication id of the server, as it was found last
+	restarted storekit.News          // the server was, and has the memory that it had
 
 	secure  bool         // its connections are encrypted
 	reached *atomic.Bool // it has accepted a connection
