@@ -179,12 +179,21 @@ until_there() {
 }
 `
 
+// sayingWhere has a script say in which of its lines it gives up.
+func sayingWhere(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.ReplaceAll(line, " exit 1", fmt.Sprintf(" { echo it gives up in line %d >&2; exit 1; }", i+1))
+	}
+	return strings.Join(lines, "")
+}
+
 // script NAME runs a script for the shell, which must succeed.
 func script(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: script NAME")
 	}
-	text := ts.ReadFile("lib.sh") + ts.ReadFile(args[0])
+	text := ts.ReadFile("lib.sh") + sayingWhere(ts.ReadFile(args[0]))
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 	// What a script that fails leaves behind may hold its output open for ever, so nobody waits for the end of that.
 	const apart = `timeout -k 5 900 sh "$0" >script.log 2>&1 </dev/null; code=$?; cat script.log; exit $code`
