@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
 )
 
@@ -77,6 +78,39 @@ func TestWhatIsNoAnswerToTheRequestIsNotBelieved(t *testing.T) {
 		p.strange.Store(nil)
 		if got := read(t, s, "k"); string(got.Value) != "one" {
 			t.Errorf("%s: it reads %q", strange, got.Value)
+		}
+	}
+}
+
+// Whoever is told that it may pass takes it for an outage: nobody enters after that before he has made sure of his session.
+func TestWhatAnswersInTheServersPlaceMayPass(t *testing.T) {
+	f := newFake(t)
+	away := atomic.Pointer[http.HandlerFunc]{}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if answer := away.Load(); answer != nil {
+			(*answer)(w, r)
+			return
+		}
+		f.serve(w, r)
+	}))
+	defer front.Close()
+	defer front.CloseClientConnections()
+	s := opened(t, WithServer(front.URL), WithRoot(freshRoot()))
+	for name, answer := range map[string]http.HandlerFunc{
+		"a web page": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.Write([]byte("<html>"))
+		},
+		"no such page":  http.NotFound,
+		"a redirection": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/sorry", http.StatusFound) },
+	} {
+		away.Store(&answer)
+		if _, err := s.Read(within(t, 5*time.Second), "k"); err == nil || driver.IsLasting(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		away.Store(nil)
+		if _, err := s.Read(within(t, 5*time.Second), "k"); err != nil {
+			t.Errorf("after %s: %v", name, err)
 		}
 	}
 }

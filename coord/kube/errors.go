@@ -13,18 +13,24 @@ import (
 
 // failed says what was tried, and what the error means.
 func (s *Store) failed(ctx context.Context, err error, format string, args ...any) error {
-	return pkg.Failed(ctx, explain(err), format, args...)
+	return pkg.Failed(ctx, s.explain(err), format, args...)
 }
 
 // explain says what an error of the API server means. All errors without a class may pass. Whether a change was made is then
 // open, unless the server says that it has refused it.
-func explain(err error) error { return storekit.Explain(err, advise) }
+func (s *Store) explain(err error) error { return storekit.Explain(err, s.advise) }
 
-func advise(err error) (says string, class error) {
+// errAlien says that it was no API server who has answered.
+var errAlien = errors.New("this is no Kubernetes API server")
+
+func (s *Store) advise(err error) (says string, class error) {
 	if storekit.IsUntrusted(err) {
 		return "the API server's certificate is not to be trusted; see WithCAFile", driver.ErrDenied
 	}
 	var st *status
+	if errors.Is(err, errAlien) {
+		return "", s.alien()
+	}
 	if !errors.As(err, &st) {
 		return "", nil
 	}
@@ -32,7 +38,7 @@ func advise(err error) (says string, class error) {
 	case st.noNamespace():
 		return "there is no such namespace: make it with kubectl create namespace, or name another one", driver.ErrMissing
 	case st.isAlien() && st.Code < http.StatusInternalServerError && st.Code != http.StatusTooManyRequests && st.Code != http.StatusUnauthorized:
-		return "this is no Kubernetes API server", driver.ErrDenied
+		return errAlien.Error(), s.alien()
 	case st.isTooLarge():
 		return "", register.ErrTooLarge
 	}
@@ -47,6 +53,15 @@ func advise(err error) (says string, class error) {
 		return "the API server is too busy: nothing was changed", nil
 	}
 	return "", nil
+}
+
+// alien is the class of an answer that is no API server's. Once one was there, it is something before it that answers in its place, as
+// when it is away; that may pass.
+func (s *Store) alien() error {
+	if s.found.Load() {
+		return nil
+	}
+	return driver.ErrDenied
 }
 
 // forbidden tells a right that is lacking from what else is forbidden, and may be allowed later.

@@ -54,7 +54,7 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 		}
 		return m, err
 	})
-	return mem, explain(err)
+	return mem, s.explain(err)
 }
 
 // mostMarks is how often the mark may be another one while it is looked at.
@@ -156,7 +156,7 @@ func (s *Store) tryRights(ctx context.Context, known *memory) error {
 	if isStale(err) { // it is another one by now, and we may do it
 		return nil
 	}
-	return explain(err)
+	return s.explain(err)
 }
 
 // notReally turns a deletion into one that is only tried. In the URL that would not count, since there is a body.

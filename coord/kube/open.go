@@ -69,6 +69,7 @@ func open(ctx context.Context, c config, client *http.Client, base *url.URL, han
 		s.Close()
 		return nil, err
 	}
+	s.found.Store(true)
 	return s, nil
 }
 

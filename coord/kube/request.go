@@ -185,11 +185,11 @@ func (s *Store) send(ctx context.Context, q request) (*http.Response, error) {
 	isJSON := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
 	switch {
 	case resp.StatusCode == http.StatusSwitchingProtocols: // the body is the bare connection, which heeds no ctx
-		err = storekit.Denied("this is no Kubernetes API server: it changes to another protocol")
+		err = fmt.Errorf("%w: it changes to another protocol", errAlien)
 	case resp.StatusCode/100 != 2:
 		err = refusal(resp, isJSON)
 	case !isJSON:
-		err = storekit.Denied("this is no Kubernetes API server: it answers with %.60q", resp.Header.Get("Content-Type"))
+		err = fmt.Errorf("%w: it answers with %.60q", errAlien, resp.Header.Get("Content-Type"))
 	default:
 		return resp, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
@@ -16,7 +17,8 @@ type Store struct {
 	config
 	base   *url.URL // of the namespace's leases
 	client *http.Client
-	hangUp func() // closes the connections, if they are ours
+	hangUp func()      // closes the connections, if they are ours
+	found  atomic.Bool // an API server was there, and the store is open
 
 	known *storekit.Known[*memory]
 	life  *driverkit.Life // what listens runs on it

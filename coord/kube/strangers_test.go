@@ -74,7 +74,7 @@ func raw(t *testing.T, opts []Option) *Store {
 func (n *neighbours) may(t *testing.T, allowed bool, q request, out any) {
 	t.Helper()
 	err := n.stranger.ask(within(t, 10*time.Second), q, out)
-	if denied := errors.Is(explain(err), driver.ErrDenied); err != nil && !denied || denied == allowed {
+	if denied := errors.Is(n.stranger.explain(err), driver.ErrDenied); err != nil && !denied || denied == allowed {
 		t.Errorf("%s %s: %v", q.method, q.name, err)
 	}
 }

@@ -120,7 +120,7 @@ func (w *watch) run(ctx context.Context, st *stream) {
 		var err error
 		if st, err = w.goOn(ctx); err != nil && ctx.Err() == nil && !said {
 			said = true
-			w.s.Log.Warn("kube: the listening is interrupted, trying on", "err", storekit.OneLine(explain(err)))
+			w.s.Log.Warn("kube: the listening is interrupted, trying on", "err", storekit.OneLine(w.s.explain(err)))
 		}
 	}
 }

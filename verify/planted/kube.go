@@ -46,4 +46,6 @@ var kube = []Bug{
 		"coord/kube/access.go", `err == nil && resp.StatusCode == http.StatusUnauthorized)`, `err == nil && resp.StatusCode == 0)`, testsKube("TestInAPodEverythingIsMounted")),
 	one("kube: whatever answers in the server's place is believed",
 		"coord/kube/request.go", `		err = q.answeredBy(out)`, `		_ = q.answeredBy(out)`, testsKube("TestWhatIsNoAnswerToTheRequestIsNotBelieved")),
+	one("kube: what answers in the server's place for a moment is taken for a refusal that lasts",
+		"coord/kube/errors.go", `	if s.found.Load() {`, `	if s == nil {`, testsKube("TestWhatAnswersInTheServersPlaceMayPass")),
 }
