@@ -13,7 +13,7 @@ import (
 // little after the fact, perhaps after the call in question has returned, so at says when it happened. Close and
 // Shutdown wait a moment for them. The end of a session is told after the losses that it caused, and before the next
 // session. A slow hook delays only what is told after it, so it keeps no hold alive; but what has not been told yet
-// takes memory.
+// takes memory. Nobody recovers a hook that panics: the program ends, and its stack says where.
 //
 // Nothing is told of a hold that is nested in another one: it is the same turn. Of callers who share a node (see Together),
 // Granted, Released and Lost are told of each turn, and the rest of the node, which has the number of no turn in its token.

@@ -2,7 +2,10 @@ package coord_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -507,4 +510,20 @@ func TestTheEndOfTheSessionIsToldBeforeCloseReturns(t *testing.T) {
 		}
 		s.Close()
 	}
+}
+
+var panics = flag.Bool("panics", false, "have a hook panic, in a process of its own")
+
+// A hook is the user's code. What is wrong there must not go unseen.
+func TestAHookThatPanicsEndsTheProgramWithItsStack(t *testing.T) {
+	if *panics {
+		c := mem.New().Client(coord.WithObserver(&coord.Observer{Granted: func(time.Time, coord.Node, time.Duration) { panic("oh no") }}))
+		_, _ = mutex.New(c, "line").Lock(t.Context())
+		time.Sleep(time.Minute)
+		return
+	}
+	out, err := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-panics").CombinedOutput()
+	assert.Error(t, err, "it goes on")
+	assert.Contains(t, string(out), "panic: oh no")
+	assert.Contains(t, string(out), "observer_test.go", "no stack says where")
 }

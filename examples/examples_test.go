@@ -175,7 +175,7 @@ func TestASharedFileIsNotWrittenByAStaleHolder(t *testing.T) {
 func TestTheTourKeepsItsWord(t *testing.T) {
 	got := strings.Join(run(t, "tour"), "\n")
 	for _, want := range []string{
-		"anna leads", "anna is killed with -9. bert leads", "They have written 40 versions.", " 0 saw something", "1. in line: finn", "2. in line: gina",
+		"anna leads", "anna is killed with -9. bert leads", "They have written 40 versions.", " 0 saw something", "You ask who waits for whom.", "finn, process ", "waits for finn.",
 		"gina writes on, to version 60", "finn goes on: refused", "Everybody reads version 60, whole.",
 	} {
 		if !strings.Contains(got, want) {

@@ -24,8 +24,11 @@ func TestKubeTakesTheManifests(t *testing.T) {
 	if len(parts) != 4 || !strings.Contains(string(doc), "```yaml\n"+parts[1]+"```") {
 		t.Error("docs/kubernetes.md has another Role")
 	}
+	_, contender, _ := strings.Cut(string(doc), "```yaml\n      containers:\n")
+	contender, _, _ = strings.Cut(contender, "```")
+	pods, _, _ := strings.Cut(parts[len(parts)-1], "      containers:\n")
 	c := servers.Kube(t, servers.Shared())
-	for _, part := range parts {
+	for _, part := range append(parts, pods+"      containers:\n"+contender) {
 		kind := regexp.MustCompile(`(?m)^kind: (\w+)$`).FindStringSubmatch(part)[1]
 		path := map[string]string{
 			"ServiceAccount": "/api/v1/namespaces/default/serviceaccounts",

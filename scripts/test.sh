@@ -18,8 +18,15 @@ trap 'rm -f "$out"' EXIT
 
 # -trimpath: what was built in one clone is not built again in the next.
 test=(go test -race -trimpath -count=1 -timeout 45m)
+# Logs are long, and whoever shows them may cut them: what failed, and why, stands at the end once more.
+in_short() {
+	echo "test.sh: in short:" >&2
+	grep -E '^ *--- FAIL|^ +[A-Za-z0-9_-]+\.go:[0-9]+: |^panic: |^FAIL' "$out" | grep -vE ' level=[A-Z]+ | it is run again' | cut -c1-400 | tail -60 >&2
+}
+
 "${test[@]}" -p $side_by_side "$@" 2>&1 | tee "$out"
 [ "${PIPESTATUS[0]}" = 0 ] && exit 0
+in_short
 
 mapfile -t failed < <(sed -nE 's/^FAIL\t([^ \t]+)\t[0-9].*/\1/p' "$out" | sort -u)
 if [ ${#failed[@]} = 0 ] || grep -qE '^FAIL\s.*\[(build|setup) failed\]' "$out"; then
@@ -32,4 +39,7 @@ for package in "${failed[@]}"; do
 	[[ $package =~ $with_servers ]] || [ "$crashed" -gt 0 ] || { echo "test.sh: $package failed, and needs no server and no process: not run again" >&2; exit 1; }
 done
 echo "test.sh: FAILED THE FIRST TIME, each a bug to find: ${failed[*]}" >&2
-exec "${test[@]}" -p 1 "${failed[@]}"
+"${test[@]}" -p 1 "${failed[@]}" 2>&1 | tee "$out"
+[ "${PIPESTATUS[0]}" = 0 ] && exit 0
+in_short
+exit 1

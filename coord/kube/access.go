@@ -50,7 +50,7 @@ func (a *access) settle(namespace string) (string, error) {
 	case a.server == "":
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" || port == "" {
-			return "", pkg.Invalid("this is no pod, since KUBERNETES_SERVICE_HOST is not set: name an API server with WithServer or WithKubeconfig")
+			return "", pkg.Invalid("this is no pod, since KUBERNETES_SERVICE_HOST is not set: name an API server with WithServer or WithKubeconfig (in a URL: server= or kubeconfig=)")
 		}
 		a.server = "https://" + net.JoinHostPort(host, port)
 		if a.tokenFile == "" && a.certFile == "" {

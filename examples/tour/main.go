@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-// Tour shows in half a minute what turnwise is for. The processes are real ones, and so is what is done to them.
+// Tour shows in a few seconds what turnwise is for. The processes are real ones, and so is what is done to them.
 //
 //	go run ./examples/tour
 package main
@@ -260,10 +260,12 @@ func (t *tour) stopped() {
 	finn.says()
 	t.must(finn.Process.Signal(syscall.SIGSTOP))
 	gina := t.start("write", "gina")
-	for i, n := range t.inLine("report", 2) {
-		fmt.Printf("  %d. in line: %s, process %d, with token %d\n", i+1, n.Owner.Label, n.Owner.PID, n.Token)
-	}
-	t.must(t.client.Break(t.ctx, t.inLine("report", 2)[0]))
+	line := t.inLine("report", 2)
+	has, waits := line[0], line[1]
+	fmt.Println("You ask who waits for whom.")
+	fmt.Printf("  %s, process %d, has it, with token %d.\n", has.Owner.Label, has.Owner.PID, has.Token)
+	fmt.Printf("  %s, process %d, waits for %s.\n", waits.Owner.Label, waits.Owner.PID, has.Owner.Label)
+	t.must(t.client.Break(t.ctx, has))
 	gina.says()
 	f := shared(t.client, t.dir)
 	version, _, err := read(t.ctx, f)

@@ -32,7 +32,7 @@ at the answer it may be different: to be safe, let what is written to refuse sma
 			})
 		},
 	}
-	c.Flags().Int64Var(&token, "token", 0, "the `token`")
+	c.Flags().Var((*number)(&token), "token", "the `token`")
 	completeNames(s, c)
 	return c
 }

@@ -20,6 +20,7 @@ type slotted struct {
 	*job
 	policy once.Policy
 	slot   int64
+	dated  bool // the slots are moments, in milliseconds
 }
 
 func onceCommand(s *service) *cobra.Command {
@@ -56,6 +57,7 @@ func onceCommand(s *service) *cobra.Command {
 			o.policy = once.AtMostOnce
 		}
 		if every.given {
+			o.dated = true
 			o.slot = once.Every(every.Duration).Next(time.Now().Add(-every.Duration)).UnixMilli()
 		}
 		j.mode, j.once = "exclusive", o
@@ -94,15 +96,23 @@ func (o *slotted) settled(w *waiter, hold turn) (settled bool, err error) {
 	return settled, nil
 }
 
+// said names a slot.
+func (o *slotted) said(slot int64) string {
+	if !o.dated {
+		return fmt.Sprintf("slot %d", slot)
+	}
+	return fmt.Sprintf("slot %d (from %s)", slot, time.UnixMilli(slot).UTC().Format(time.DateTime+" MST"))
+}
+
 func (o *slotted) whatIsSettled(ctx context.Context, w *waiter) string {
 	last, err := o.at(w).Last(ctx)
 	switch {
 	case err != nil, last.Slot == o.slot && last.Done:
-		return fmt.Sprintf("slot %d was run already", o.slot)
+		return o.said(o.slot) + " was run already"
 	case last.Slot == o.slot:
-		return fmt.Sprintf("slot %d has begun already; nobody has said that it went well", o.slot)
+		return o.said(o.slot) + " has begun already; nobody has said that it went well"
 	}
-	return fmt.Sprintf("slot %d is not run any more: slot %d came after it", o.slot, last.Slot)
+	return fmt.Sprintf("%s is not run any more: %s came after it", o.said(o.slot), o.said(last.Slot))
 }
 
 // noteFor is how long the service may take to note that a slot was run.
@@ -113,7 +123,7 @@ func (o *slotted) ended(w *waiter, hold turn) error {
 	ctx, cancel := context.WithTimeout(context.Background(), noteFor)
 	defer cancel()
 	if err := o.at(w).End(ctx, o.slot, hold.(*coord.Hold)); err != nil {
-		return fail(codeUnreachable, "%q: slot %d was run, and others may run it again, since that could not be noted: %w", o.name, o.slot, err)
+		return fail(codeUnreachable, "%q: %s was run, and others may run it again, since that could not be noted: %w", o.name, o.said(o.slot), err)
 	}
 	return nil
 }

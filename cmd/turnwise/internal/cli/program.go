@@ -53,6 +53,8 @@ func (p *program) arguments(f *pflag.FlagSet, name string, args []string) error 
 		return usage("-c and COMMAND exclude each other")
 	case p.shell != "":
 		args = []string{cmp.Or(os.Getenv("SHELL"), "/bin/sh"), "-c", p.shell}
+	case len(args) == 0 && f.ArgsLenAtDash() == 0:
+		return usage("there is no name before --: write NAME -- %s", coord.Printable(name))
 	case len(args) == 0 || args[0] == "":
 		return usage("there is no command: write %s -- COMMAND", coord.Printable(name))
 	}

@@ -73,7 +73,7 @@ version: if what makes it may fail, let it write to a file of its own first.`,
 			return unlessInterrupted(ctx, unpublished(line, err))
 		},
 	}
-	c.Flags().Int64Var(&token, "token", 0, "the `token` of the hold (default: that of the hold this runs within)")
+	c.Flags().Var((*number)(&token), "token", "the `token` of the hold (default: that of the hold this runs within)")
 	c.Flags().Uint32Var(&epoch, "epoch", 0, "raise this `number` when the line moves to another service, where tokens start again")
 	completeNames(s, c)
 	second := c.ValidArgsFunction

@@ -32,7 +32,7 @@ meant, or the one that --token says. The holder itself is asked what it has; no 
 			return unlessInterrupted(ctx, release(ctx, held{args[0], to.ID(), coord.Token(token)}))
 		},
 	}
-	c.Flags().Int64Var(&token, "token", 0, "the `token` of the hold")
+	c.Flags().Var((*number)(&token), "token", "the `token` of the hold")
 	completeNames(s, c)
 	return c
 }
