@@ -2,7 +2,8 @@
 # Fetches the real servers that the tests start, without root, once:
 #
 #   scripts/deps.sh             ZooKeeper, etcd with its tools and an old etcd, Redis, PostgreSQL, PgBouncer, MariaDB,
-#                               memcached, NATS; Prometheus, for the alerts; faketime, for their clocks
+#                               memcached, NATS; Prometheus, for the alerts; faketime, for their clocks;
+#                               rpm, for our package
 #   scripts/deps.sh --interop   these, and what the interop tests and the bench compare with: Curator and kazoo
 #   scripts/deps.sh --kube      etcd and Kubernetes' API server, which takes minutes to build
 #
@@ -19,6 +20,7 @@
 #   nats-server        built from verify/servers/natsbuild
 #   prometheus/        prometheus and promtool
 #   faketime/          the library that gives a server a clock of its own
+#   rpm/               rpm, which installs our package into a folder
 #   curator/*.jar      Curator and its class path           (--interop)
 #   kazoo/             for PYTHONPATH                       (--interop)
 #   kube-apiserver     built from verify/servers/kubebuild  (--kube)
@@ -42,6 +44,7 @@ MARIADB=10.11 AIO=0.3.113 URING=2.3 NUMA=2.0.16 NCURSES=6.4 EDIT=3.1 BSD=0.11.7
 MEMCACHED=1.6.18
 PROMETHEUS=2.42.0
 FAKETIME=0.9.10
+RPM=4.18.0 POPT=1.19 LUA=5.3.6 SQLITE=3.40.1
 OPENSSL=3.0 SASL=2.1.28 LIBEVENT=2.1.12
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -53,7 +56,7 @@ natsbuild=$here/verify/servers/natsbuild
 NATS=$(sed -n 's|.*github\.com/nats-io/nats-server/v2 v\([^ ]*\).*|\1|p' "$natsbuild/go.mod")
 root=${TURNWISE_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/turnwise}
 
-pieces=(zookeeper etcd etcd-3.4 redis postgres pgbouncer mariadb memcached nats-server prometheus faketime)
+pieces=(zookeeper etcd etcd-3.4 redis postgres pgbouncer mariadb memcached nats-server prometheus faketime rpm)
 case "${1:-}" in
 "") ;;
 --interop) pieces+=(curator kazoo) ;;
@@ -78,6 +81,7 @@ version() {
 	memcached) echo $MEMCACHED ;;
 	prometheus) echo $PROMETHEUS ;;
 	faketime) echo $FAKETIME ;;
+	rpm) echo $RPM ;;
 	kube-apiserver) echo "$KUBE" ;;
 	nats-server) echo "$NATS" ;;
 	esac
@@ -98,6 +102,7 @@ pin() {
 	pgbouncer) recipe=1:$CARES:$OPENSSL:$LIBEVENT ;;
 	mariadb) recipe=1:$AIO:$URING:$NUMA:$NCURSES:$EDIT:$BSD:$OPENSSL ;;
 	memcached) recipe=1:$OPENSSL:$SASL:$LIBEVENT ;;
+	rpm) recipe=1:$POPT:$LUA:$SQLITE ;;
 	esac
 	echo "$1 $(version "$1") recipe $recipe"
 }
@@ -319,6 +324,15 @@ fetch_prometheus() {
 fetch_faketime() {
 	debs "$work/faketime" libfaketime=$FAKETIME
 	mkdir -p "$out/faketime" && cp "$work/faketime"/usr/lib/*-linux-gnu*/faketime/libfaketimeMT.so.1 "$out/faketime/"
+}
+
+fetch_rpm() {
+	debs "$work/rpm" rpm=$RPM rpm-common=$RPM librpm9=$RPM librpmio9=$RPM libpopt0=$POPT liblua5.3-0=$LUA libsqlite3-0=$SQLITE
+	mkdir -p "$out/rpm/bin"
+	cp "$work/rpm/usr/bin/rpm" "$out/rpm/bin/"
+	cp -r "$work/rpm/usr/lib/rpm" "$out/rpm/config"
+	libraries "$work/rpm" "$out/rpm"
+	wrap "$out/rpm" bin rpm
 }
 
 fetch_memcached() {

@@ -327,6 +327,54 @@ func TestRPM(t *testing.T) {
 	}
 }
 
+// The real rpm installs the package into a folder, finds there what it has installed, and removes it.
+func TestRPMIsInstalledAndRemoved(t *testing.T) {
+	cache, err := os.UserCacheDir()
+	must(t, err)
+	if dir := os.Getenv("TURNWISE_SERVERS"); dir != "" {
+		cache = dir
+	} else {
+		cache = filepath.Join(cache, "turnwise")
+	}
+	program := filepath.Join(cache, "rpm", "rpm")
+	if _, err := os.Stat(program); err != nil {
+		t.Skip("there is no rpm; make deps fetches it:", err)
+	}
+	if runtime.GOARCH != "amd64" {
+		t.Skip("rpm installs only what is for the machine")
+	}
+	root := t.TempDir()
+	argv := []string{program, "--root", root, "--define", "_dbpath /var/lib/rpm"}
+	if os.Geteuid() != 0 { // --root takes a right that a user has in a namespace of his own
+		argv = append([]string{"unshare", "--map-root-user"}, argv...)
+		if err := exec.Command("unshare", "--map-root-user", "true").Run(); err != nil {
+			t.Skip("this user may make no namespace:", err)
+		}
+	}
+	rpm := func(args ...string) string {
+		c := exec.Command(argv[0], append(argv[1:len(argv):len(argv)], args...)...)
+		c.Env = append(os.Environ(), "RPM_CONFIGDIR="+filepath.Join(cache, "rpm", "config"), "HOME="+t.TempDir())
+		return run(t, c)
+	}
+	rpm("--install", filepath.Join(released, "turnwise_"+version+"_linux_amd64.rpm"))
+	for _, path := range append([]string{"usr/share/zsh/site-functions/_turnwise"}, inPackages...) {
+		if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+			t.Error(err)
+		}
+	}
+	says(t, exec.Command(filepath.Join(root, "usr/bin/turnwise"), "--version"))
+	if is := rpm("--query", "turnwise"); !strings.Contains(is, "turnwise-0.0.1~test-1.x86_64") {
+		t.Error(is)
+	}
+	rpm("--verify", "turnwise") // or it fails
+	rpm("--erase", "turnwise")
+	for _, path := range inPackages {
+		if _, err := os.Stat(filepath.Join(root, path)); err == nil {
+			t.Errorf("it leaves %s behind", path)
+		}
+	}
+}
+
 // unpackedRPM reads a package: a lead of 96 bytes, the header with signatures, padded to 8 bytes, the header, and a cpio
 // archive. It returns the header's texts by their tags, and the files.
 func unpackedRPM(t *testing.T, data []byte) (map[uint32]string, map[string]file) {
