@@ -20,7 +20,7 @@ var onRequest = map[string]bool{"kube-apiserver": true}
 var versions = map[string]string{
 	"zookeeper": "3.8.0", "etcd": "3.7.3", "etcd-3.4": "3.4.23", "curator": "5.4.0", "kazoo": "2.8.0",
 	"redis": "7.0.15", "postgres": "15", "pgbouncer": "1.18.0", "mariadb": "10.11", "memcached": "1.6.18",
-	"kube-apiserver": "1.37.2", "nats-server": "2.15.2", "prometheus": "2.42.0", "faketime": "0.9.10",
+	"kube-apiserver": "1.37.2", "nats-server": "2.15.2", "prometheus": "2.42.0", "faketime": "0.9.10", "rpm": "4.18.0",
 }
 
 // Folder is where `make deps` puts the servers.
