@@ -5,6 +5,7 @@ package file
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -192,6 +193,28 @@ func TestAFullDiskChangesNothing(t *testing.T) {
 	put(t, s, "k", "after", register.Note{Topic: "t", Text: []byte("applied")})
 	if got := <-heard; got != "applied" {
 		t.Errorf("a listener hears %q", got)
+	}
+}
+
+// A disk may be full of files rather than of bytes. Then no folder can be made, and that is what is said.
+func TestADiskFullOfFilesIsSaid(t *testing.T) {
+	dir := mounted(t, "size=2m,nr_inodes=200")
+	s := open(t, filepath.Join(dir, "locks"))
+	for i := 0; ; i++ {
+		err := os.WriteFile(filepath.Join(dir, fmt.Sprint("filler", i)), nil, 0o600)
+		if errors.Is(err, unix.ENOSPC) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Listen(t.Context(), "line/new", func([]byte) {}); !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "disk is full") {
+		t.Errorf("to listen where a folder would have to be made: %v", err)
+	}
+	_, err := s.Swap(t.Context(), register.Swap{Key: "line/new", Next: register.NewVersion(), Value: []byte("x")})
+	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "disk is full") {
+		t.Errorf("a swap: %v", err)
 	}
 }
 
