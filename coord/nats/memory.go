@@ -118,7 +118,7 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 			return nil, err
 		}
 		m, err := s.look(ctx, c, last)
-		if err == nil {
+		if err == nil && *m.latest.Load() == c.run { // or whoever asks next is told that the server was started anew
 			c.known.Store(m)
 		}
 		return m, err
@@ -263,7 +263,7 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 		return s.hasGoneBack(known)
 	}
 	if was := known.latest.Swap(&c.run); was != nil && *was != c.run {
-		return storekit.ErrRestarted
+		return register.ErrRestarted
 	}
 	return nil
 }

@@ -136,6 +136,9 @@ func (c *clerk) work() {
 		if losses >= lossesInARow {
 			reserve = min(max(3*trip, time.Millisecond), 100*time.Millisecond)
 		}
+		if !c.depart(now) {
+			continue
+		}
 		sent := time.Now()
 		err := c.swap(k, d, now, reserve)
 		switch trip = time.Since(sent); {
@@ -151,6 +154,19 @@ func (c *clerk) work() {
 			c.trouble(batch, err, failures)
 		}
 	}
+}
+
+// depart notes that a swap is about to be sent. It reports false if one of the wishes in it was given up meanwhile.
+func (c *clerk) depart(batch []*wish) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.ContainsFunc(batch, func(w *wish) bool { return w.givenUp && !w.underWay }) {
+		return false
+	}
+	for _, w := range batch {
+		w.underWay = true
+	}
+	return true
 }
 
 // giveWay waits a little if a swap met a conflict with what is known: somebody else has the next one reserved.
@@ -178,7 +194,6 @@ func (c *clerk) take() ([]*wish, *known) {
 		case w.creates && w.of != nil && time.Until(c.back) > 0:
 			w.decide(errWentBack)
 		default:
-			w.underWay = true
 			return false
 		}
 		return true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,3 +186,42 @@ func (q *quietStore) Listen(context.Context, string, func([]byte)) (func(), erro
 func (q *quietStore) Memory(context.Context) (Memory, error) { return Memory{For: Forever}, nil }
 
 func (q *quietStore) Close() error { return nil }
+
+// unswapped refuses all swaps while it is away.
+type unswapped struct {
+	quietStore
+	away atomic.Bool
+}
+
+func (u *unswapped) Swap(ctx context.Context, s Swap) (Item, error) {
+	if u.away.Load() {
+		return Item{}, errors.New("connection refused")
+	}
+	return u.quietStore.Swap(ctx, s)
+}
+
+func TestARenewalThatFailsForDaysTakesLittleMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &unswapped{quietStore: *newQuietStore()}
+		d := New(store)
+		defer d.Close(context.Background())
+		opened, err := d.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := opened.(*session)
+		store.away.Store(true)
+		tries := func() int {
+			s.renewing.Lock()
+			defer s.renewing.Unlock()
+			return len(s.tries)
+		}
+		time.Sleep(2 * time.Hour)
+		early := tries()
+		time.Sleep(22 * time.Hour)
+		if late := tries(); early == 0 || late > early+early/4 {
+			t.Errorf("%d tries are kept after two hours, %d after a day", early, late)
+		}
+		store.away.Store(false)
+	})
+}

@@ -121,6 +121,7 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 	if err := CheckTTL(d.store.Store, d.cfg.ttl, d.cfg.longest); err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrDenied, err)
 	}
+	asked := d.clock.own(time.Now())
 	lapses, err := d.remembers(ctx)
 	if err != nil {
 		return nil, err
@@ -130,6 +131,13 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 		s.life.End(errUnopened)
 		s.free()
 		return nil, d.failed(ctx, err)
+	}
+	if d.hadTrouble(asked) { // the server may have come back with an older disk since it was asked what it remembers
+		if _, err := d.remembers(ctx); err != nil {
+			s.life.End(errUnopened)
+			s.free()
+			return nil, err
+		}
 	}
 	if !d.begin(s, lapses) {
 		s.life.End(errUnopened)

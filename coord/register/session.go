@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -233,6 +234,7 @@ func (s *session) renewOnce(sent time.Time) error {
 	s.renewals++
 	version, rest := NewVersion(), s.lieDown()
 	s.tries[version] = sent
+	s.forgetTries(sent)
 	cur, err := s.d.store.Swap(ctx, Swap{Key: s.id.key(), Old: s.version, Next: version, Value: s.heartbeat(sent, rest).encode(), By: s.d.self, Clock: true})
 	switch {
 	case err == nil:
@@ -266,6 +268,13 @@ func (s *session) renewOnce(sent time.Time) error {
 	s.version = cur.Version // an earlier try was applied after all
 	s.renewed(was)
 	return err
+}
+
+// forgetTries drops the tries that cannot be applied any more: the store may be away for days.
+func (s *session) forgetTries(now time.Time) {
+	if len(s.tries)%256 == 0 {
+		maps.DeleteFunc(s.tries, func(_ Version, sent time.Time) bool { return now.Sub(sent) > lateAtMost })
+	}
 }
 
 // isCall reports whether what stands in the session's register was put there by somebody who calls it. needs renewing.

@@ -10,7 +10,8 @@ import (
 
 // noticing is the driver's store. The driver notices when a request fails: the server may have been away, and have come back with an
 // older disk. That knows our sessions, but perhaps not who has come since. A server that takes the renewal of a session has that as it
-// was left, so it has not gone back behind that. So after trouble nobody enters before his session has been renewed.
+// was left, so it has not gone back behind that. So after trouble nobody enters before his session has been renewed. (One that rests was
+// left up to five TTLs ago, which says less: see coord/kube, where alone sessions rest.)
 type noticing struct {
 	Store
 	d *Driver
@@ -51,14 +52,21 @@ func (n noticing) Memory(ctx context.Context) (Memory, error) {
 func (d *Driver) notice(ctx context.Context, err error) {
 	switch {
 	case err == nil, errors.Is(err, ErrConflict), errors.Is(err, ErrTooLarge), errors.Is(err, ErrMute), driver.IsLasting(err):
-	case ctx.Err() != nil && context.Cause(ctx) != errUnanswered:
+	case ctx.Err() != nil && context.Cause(ctx) != errUnanswered && !errors.Is(err, ErrRestarted):
 	default:
 		d.trouble.Saw(int64(d.clock.own(time.Now())) + 1)
 	}
 }
 
+// ErrRestarted says that the server was started anew, which nobody else notices: it may have an older disk. A store that connects again by
+// itself returns it to whoever asks next, and the driver takes it for trouble.
+var ErrRestarted = errors.New("the server was started anew, perhaps with an older disk")
+
 // errUnanswered is why a request ends that the store has not answered in time.
 var errUnanswered = errors.New("the store has not answered in time")
+
+// hadTrouble reports whether a request has failed since then.
+func (d *Driver) hadTrouble(since time.Duration) bool { return d.trouble.Load() > int64(since) }
 
 // isShaken reports whether a request has failed since the session was renewed, or before that was sent.
 func (s *session) isShaken() bool {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
-	"github.com/turnwise/turnwise/coord/register/storekit"
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
@@ -85,7 +84,7 @@ func isTold(ctx context.Context, t *testing.T, store register.Store) (told bool)
 			t.Fatal("it has forgotten nothing:", err)
 		case ctx.Err() != nil:
 			t.Fatal("it is told again and again:", err)
-		case errors.Is(err, storekit.ErrRestarted):
+		case errors.Is(err, register.ErrRestarted):
 			told = true
 		}
 		time.Sleep(10 * time.Millisecond) // it may not be ready yet

@@ -1,13 +1,11 @@
 package storekit
 
 import (
-	"errors"
 	"sync/atomic"
 	"time"
-)
 
-// ErrRestarted is told to whoever is first to find that the server was started anew.
-var ErrRestarted = errors.New("the server was started anew, perhaps with an older disk")
+	"github.com/turnwise/turnwise/coord/register"
+)
 
 // Run notices that a server was started anew. It may have an older disk, which shows to nobody but those who have written more: so
 // somebody has to be told that a request failed. Then the driver lets nobody enter before his session is known to be what it was.
@@ -41,7 +39,7 @@ func (n *News) Tells() bool {
 // Begin takes in when the run began that the store finds first.
 func (r *Run) Begin(began time.Duration) { r.known.Store(&run{began: began}) }
 
-// Check returns ErrRestarted if the run is another one than before, for the first who ask. began is when it began, by any clock. Two
+// Check returns register.ErrRestarted if the run is another one than before, for the first who ask. began is when it began, by any clock. Two
 // readings of one beginning differ by less than slack. A run that seems to have begun earlier is another one, too: a machine that starts
 // may have a clock that is behind.
 func (r *Run) Check(began, slack time.Duration) error {
@@ -57,7 +55,7 @@ func (r *Run) Check(began, slack time.Duration) error {
 		before = now
 	}
 	if before.news.Tells() {
-		return ErrRestarted
+		return register.ErrRestarted
 	}
 	return nil
 }

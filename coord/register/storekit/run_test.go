@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
@@ -19,8 +20,8 @@ func TestARunIsAnotherOneWheneverItSeemsToHaveBegun(t *testing.T) {
 		assert.NoError(t, r.Check(time.Hour+2*time.Second, slack), "the same one")
 		assert.NoError(t, r.Check(time.Hour-2*time.Second, slack), "the same one")
 		for _, began := range []time.Duration{time.Minute, 2 * time.Hour, -time.Hour, -2 * time.Hour, 0} {
-			assert.ErrorIs(t, r.Check(began, slack), storekit.ErrRestarted)
-			assert.ErrorIs(t, r.Check(began, slack), storekit.ErrRestarted, "who asks at the same time is told as well")
+			assert.ErrorIs(t, r.Check(began, slack), register.ErrRestarted)
+			assert.ErrorIs(t, r.Check(began, slack), register.ErrRestarted, "who asks at the same time is told as well")
 			time.Sleep(time.Second)
 			assert.NoError(t, r.Check(began, slack))
 		}
