@@ -61,7 +61,7 @@ func TestTheCodeInThePagesIsCompiled(t *testing.T) {
 
 // What an operator is told to look for is what there is.
 func TestWhatOperatingNamesIsThere(t *testing.T) {
-	for _, name := range []string{"turnwise_up", "turnwise_line_first_seconds", "turnwise_oldest_wait_seconds", "turnwise_circles"} {
+	for _, name := range []string{"turnwise_up", "turnwise_line_first_seconds", "turnwise_oldest_wait_seconds", "turnwise_oldest_first_seconds", "turnwise_circles"} {
 		if !strings.Contains(read(t, "operating.md"), name) || !strings.Contains(read(t, "serve.md"), "`"+name) {
 			t.Errorf("%s is not in both", name)
 		}

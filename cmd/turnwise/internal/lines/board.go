@@ -7,6 +7,7 @@ import (
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/asks"
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // Version is the version of the JSON. It changes when a field goes or changes its meaning, not when one is added.
@@ -54,6 +55,7 @@ type Line struct {
 	Holding    int         `json:"holding"`
 	Waiting    int         `json:"waiting"`
 	Oldest     *time.Time  `json:"oldest_wait,omitempty"` // when the contender that has waited longest came
+	OldestWork *time.Time  `json:"-"`                     // the same without candidates: they wait for weeks by design
 	Contenders []Contender `json:"contenders"`            // in order
 	More       int         `json:"more"`                  // contenders that are not listed
 }
@@ -109,8 +111,9 @@ func (r *record) show(name string, most int, stuck func(coord.Node) bool, now ti
 			l.Holding++
 		} else {
 			l.Waiting++
-			if s := n.Owner.Since; !s.IsZero() && (l.Oldest == nil || s.Before(*l.Oldest)) {
-				l.Oldest = &s
+			l.Oldest = older(l.Oldest, n.Owner.Since)
+			if n.Kind != rules.Lead {
+				l.OldestWork = older(l.OldestWork, n.Owner.Since)
 			}
 		}
 		if len(l.Contenders) == most {
@@ -131,6 +134,14 @@ func (r *record) show(name string, most int, stuck func(coord.Node) bool, now ti
 		l.Contenders = append(l.Contenders, c)
 	}
 	return l
+}
+
+// older returns the earlier of two times, of which either may not be known.
+func older(a *time.Time, b time.Time) *time.Time {
+	if b.IsZero() || a != nil && !b.Before(*a) {
+		return a
+	}
+	return &b
 }
 
 func stamp(t time.Time) *time.Time {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/lines"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 )
 
 // mostSeries is how many lines get series of their own over the whole life of the page: a collector keeps every series it
@@ -26,7 +27,7 @@ func (p *Page) metrics(w http.ResponseWriter, r *http.Request) {
 // tally is what a board comes to.
 type tally struct {
 	holders, waiters int
-	wait, first, age float64 // the longest of each, in seconds
+	wait, first, age float64 // the longest of each, in seconds; wait and first without those who stand for long by design
 
 	series [4][]string // of single lines: holders, waiters, the longest wait, for how long the first has stood there
 }
@@ -45,7 +46,10 @@ func (t *tally) add(l lines.Line, own bool, now time.Time) {
 	wait, first := since(l.Oldest), since(stoodSince(l))
 	t.holders += l.Holding
 	t.waiters += l.Waiting
-	t.wait, t.first, t.age = max(t.wait, wait), max(t.first, first), max(t.age, since(l.AsOf))
+	t.wait, t.age = max(t.wait, since(l.OldestWork)), max(t.age, since(l.AsOf))
+	if !standsByDesign(l) {
+		t.first = max(t.first, first)
+	}
 	if !own {
 		return
 	}
@@ -65,6 +69,12 @@ func stoodSince(l lines.Line) *time.Time {
 		return first.Turn
 	}
 	return &first.Since
+}
+
+// standsByDesign reports whether the first in line may stand there for weeks and be well: a leader, or a member of a group. Nothing
+// tells a member from who holds a shared lock.
+func standsByDesign(l lines.Line) bool {
+	return len(l.Contenders) > 0 && (l.Contenders[0].Kind == rules.Lead || l.Contenders[0].Kind == rules.Reader)
 }
 
 func (p *Page) write(b *lines.Board, now time.Time) []byte {
@@ -90,8 +100,8 @@ func (p *Page) write(b *lines.Board, now time.Time) []byte {
 		{"holders", "gauge", "Holders in all lines that were read.", count(t.holders)},
 		{"waiters", "gauge", "Waiters in all lines that were read.", count(t.waiters)},
 		{"circles", "gauge", "Circles of processes that wait for each other.", count(len(b.Circles))},
-		{"oldest_wait_seconds", "gauge", "For how long somebody has been waiting at most.", seconds(t.wait)},
-		{"oldest_first_seconds", "gauge", "For how long somebody has stood first in a line at most.", seconds(t.first)},
+		{"oldest_wait_seconds", "gauge", "For how long somebody has been waiting at most, candidates of elections left out.", seconds(t.wait)},
+		{"oldest_first_seconds", "gauge", "For how long somebody has stood first in a line at most, leaders, members of groups and other shared holders left out.", seconds(t.first)},
 		{"oldest_reading_seconds", "gauge", "How old the oldest reading is that these numbers are made of.", seconds(t.age)},
 		{"line_holders", "gauge", "Holders in a line.", t.series[0]},
 		{"line_waiters", "gauge", "Waiters in a line.", t.series[1]},

@@ -24,6 +24,8 @@ import (
 	"github.com/turnwise/turnwise/cmd/turnwise/internal/status"
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/recipes/election"
+	"github.com/turnwise/turnwise/recipes/group"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
@@ -542,6 +544,52 @@ func TestForHowLongTheFirstHasStoodThere(t *testing.T) {
 	assert.Contains(t, text, `turnwise_line_first_seconds{line="nobody says"} 0.000`+"\n")
 	assert.NotContains(t, text, "not read")
 	assert.Contains(t, text, "\nturnwise_oldest_first_seconds 18000.000\n")
+}
+
+// Leaders, their candidates and members stand for weeks and are well, so they are in no total that wakes anybody. Whoever holds or
+// awaits a lock is, also in the line of an election.
+func TestWhoStandsForLongByDesignWakesNobody(t *testing.T) {
+	s := serve(t, "")
+	ctx, end := context.WithCancel(context.Background())
+	var waiting sync.WaitGroup
+	t.Cleanup(waiting.Wait)
+	t.Cleanup(end)
+	wait := func(acquire func(*coord.Client) error) {
+		c := s.service.Client()
+		waiting.Go(func() { assert.ErrorIs(t, acquire(c), context.Canceled) })
+	}
+	inAWeek := func() string {
+		t.Helper()
+		time.Sleep(1100 * time.Millisecond) // until what was read is read again
+		return string(s.page.write(s.page.survey.Fresh(ctx), time.Now().Add(7*24*time.Hour)))
+	}
+
+	_, err := election.New(s.service.Client(), "seat").Campaign(ctx, nil)
+	require.NoError(t, err)
+	wait(func(c *coord.Client) error { _, err := election.New(c, "seat").Campaign(ctx, nil); return err })
+	_, err = group.New(s.service.Client(), "workers").Join(ctx, nil)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		in, err := s.source.Client.Line(ctx, "seat")
+		return err == nil && len(in) == 2
+	}, 10*time.Second, 10*time.Millisecond)
+	text := inAWeek()
+	assert.Contains(t, text, "\nturnwise_holders 2\n")
+	assert.Contains(t, text, "\nturnwise_oldest_first_seconds 0.000\n")
+	assert.Contains(t, text, "\nturnwise_oldest_wait_seconds 0.000\n")
+	for _, series := range []string{`line_first_seconds{line="seat"}`, `line_first_seconds{line="workers"}`, `line_oldest_wait_seconds{line="seat"}`} {
+		assert.Contains(t, text, "\nturnwise_"+series+" 6048", "a line has its own numbers")
+	}
+
+	s.lock("orders", "")
+	assert.Contains(t, inAWeek(), "\nturnwise_oldest_first_seconds 6048")
+
+	wait(func(c *coord.Client) error { _, err := mutex.New(c, "seat").Lock(ctx); return err })
+	require.Eventually(t, func() bool {
+		in, err := s.source.Client.Line(ctx, "seat")
+		return err == nil && len(in) == 3
+	}, 10*time.Second, 10*time.Millisecond)
+	assert.Contains(t, inAWeek(), "\nturnwise_oldest_wait_seconds 6048")
 }
 
 // Whoever looks after turnwise serve itself needs no token, and makes nobody ask the service.
