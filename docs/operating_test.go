@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,28 @@ func TestTheCodeInThePagesIsCompiled(t *testing.T) {
 	}
 	if shown < 50 {
 		t.Errorf("only %d blocks were found", shown)
+	}
+}
+
+// Whoever writes rules of his own by the page gets those that are shipped and tested.
+func TestTheAlertsInOperatingAreThoseOfTheRules(t *testing.T) {
+	rules := map[string]bool{}
+	for _, r := range regexp.MustCompile(`(?m)^    expr: (.+)$`).FindAllStringSubmatch(read(t, "../observe/prom/prometheus/alerts.yml"), -1) {
+		rules[r[1]] = true
+	}
+	_, table, _ := strings.Cut(read(t, "operating.md"), "\n| alert |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	found := 0
+	for _, cell := range regexp.MustCompile(`(?m)^\| ([^|]+) \|`).FindAllStringSubmatch(table, -1) {
+		for _, e := range regexp.MustCompile("`([^`]* (?:>|==) [^`]*)`").FindAllStringSubmatch(cell[1], -1) {
+			found++
+			if !rules[e[1]] {
+				t.Errorf("no rule in alerts.yml has the expression %s", e[1])
+			}
+		}
+	}
+	if found < 6 {
+		t.Errorf("%d alerts were found on the page", found)
 	}
 }
 
