@@ -31,7 +31,7 @@ func (s *session) untilGone(ctx context.Context, depart func(context.Context) er
 		err := depart(ctx)
 		if errors.Is(err, driver.ErrDenied) {
 			told.Do(func() {
-				s.d.log.Warn("etcd: a node stays until it may be taken away or the session ends", "lease", leaseHex(s.lease), "error", err)
+				s.d.log.Warn("etcd: a node stays until it may be taken away or the session ends", "lease", leaseHex(s.lease), "err", err)
 			})
 		}
 		return err

@@ -93,7 +93,7 @@ func (s *Store) keep(ctx context.Context, p *place, name string) (*keeping, erro
 		return nil, trouble("make a pipe", err)
 	}
 	if err != nil {
-		s.Log.Warn("file: the end of this process will be noticed late", "dir", p.path, "error", err)
+		s.Log.Warn("file: the end of this process will be noticed late", "dir", p.path, "err", err)
 	}
 	return k, nil
 }

@@ -204,7 +204,7 @@ func (d *Driver) listen(ctx context.Context, topic string, hear func([]byte)) (s
 
 // saw logs trouble, at most once in 10 s.
 func (d *Driver) saw(err error) {
-	d.warn(&d.said, 10*time.Second, "turnwise: the store gives trouble; what is under way is tried again", "error", err)
+	d.warn(&d.said, 10*time.Second, "turnwise: the store gives trouble; what is under way is tried again", "err", err)
 }
 
 // madeNoSense logs a note, at most once in 10 min. Anybody may send such notes: they must not hide trouble, or fill the log.
@@ -214,7 +214,7 @@ func (d *Driver) madeNoSense(note []byte) {
 
 // cannotTell logs that a session cannot be read whose end somebody waits for, at most once in 10 min.
 func (d *Driver) cannotTell(id sessionID, err error) {
-	d.warn(&d.unread, 10*time.Minute, "turnwise: whether a session that others wait for has died cannot be told here", "session", id.String(), "error", err)
+	d.warn(&d.unread, 10*time.Minute, "turnwise: whether a session that others wait for has died cannot be told here", "session", id.String(), "err", err)
 }
 
 // warn logs a warning unless one of its kind was logged a short time ago, at *last.

@@ -116,7 +116,7 @@ func (d *Driver) forgot(err error) {
 	}
 	d.mu.Unlock()
 	if !again {
-		d.cfg.log.Error("turnwise: all sessions end", "error", err)
+		d.cfg.log.Error("turnwise: all sessions end", "err", err)
 	}
 	for _, s := range d.allSessions() {
 		s.life.End(d.openly(err))

@@ -351,7 +351,7 @@ func (a *awaiting) poll(ctx context.Context) error {
 // missed records a node that has gone without a watch firing.
 func (s *session) missed(w *watch) {
 	if s.watches.notice(w) {
-		s.service.log.Debug("a node had gone unnoticed", "node", w.path)
+		s.service.log.Debug("zk: a node had gone unnoticed", "node", w.path)
 	}
 }
 

@@ -134,7 +134,7 @@ func (s *session) firstContact(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("no session with ZooKeeper at %v: %w: %w", s.service.servers, ctx.Err(), s.troubles.Last())
 		case <-still.C:
-			s.service.log.Warn("no session with ZooKeeper yet", "servers", s.service.servers, "error", s.troubles.Last())
+			s.service.log.Warn("zk: no session with ZooKeeper yet", "servers", s.service.servers, "err", s.troubles.Last())
 		}
 	}
 }
@@ -209,6 +209,6 @@ type libraryLogger struct{ to *slog.Logger }
 
 func (l libraryLogger) Printf(format string, args ...any) {
 	if l.to.Enabled(context.Background(), slog.LevelDebug) {
-		l.to.Debug("zookeeper client: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
+		l.to.Debug("zk: client library: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
 	}
 }

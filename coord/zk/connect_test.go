@@ -261,7 +261,7 @@ func TestTheLoggerHearsOfSessions(t *testing.T) {
 	var heard logged
 	s := play(t, WithLogger(slog.New(slog.NewTextHandler(&heard, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	require.Contains(t, heard.String(), "session opened")
-	require.Contains(t, heard.String(), "zookeeper client: ")
+	require.Contains(t, heard.String(), "zk: client library: ")
 	s.expire(t, s.sess)
 	<-s.sess.Done()
 	require.Contains(t, heard.String(), "session expired")

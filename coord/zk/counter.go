@@ -19,7 +19,7 @@ import (
 // be first; the others can tell the new directory by its birth.
 func (j *joining) beginAnew(ctx context.Context, born int64) error {
 	s := j.session
-	s.service.log.Info("the numbers of a line are used up; it begins anew when it is empty", "line", j.entry.Line)
+	s.service.log.Info("zk: the numbers of a line are used up; it begins anew when it is empty", "line", j.entry.Line)
 	guid := newGUID()
 	s.roster.rename(j.contender.guid, guid)
 	j.contender.guid = guid

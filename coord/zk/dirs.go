@@ -45,7 +45,7 @@ func (s *session) within(dir string, do func(dirs []wire.Node) error) error {
 		case errors.Is(err, gozk.ErrNodeExists) && n > 1:
 			many = n
 		case unimplemented(err):
-			s.service.log.Info("the service has no container nodes, so directories are plain ones")
+			s.service.log.Info("zk: the service has no container nodes, so directories are plain ones")
 			s.service.plainDirs.Store(true)
 			continue
 		default:

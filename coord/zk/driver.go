@@ -86,10 +86,10 @@ func (d *service) openSession(ctx context.Context) (*session, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	d.log.Info("session opened", "session", s.id(), "timeout", s.timeout())
+	d.log.Info("zk: session opened", "session", s.id(), "timeout", s.timeout())
 	if d.unasked {
 		d.warned.Do(func() {
-			d.log.Warn("whoever reaches the service may take, end and lock these lines: use WithDigestAuth or WithACL", "root", d.root)
+			d.log.Warn("zk: whoever reaches the service may take, end and lock these lines: use WithDigestAuth or WithACL", "root", d.root)
 		})
 	}
 	return s, nil

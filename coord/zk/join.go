@@ -209,7 +209,7 @@ func (j *joining) send(ctx context.Context, create wire.Request, created <-chan 
 // has caught up, either the node stands in the line or it was never made.
 func (j *joining) settle() (mine string, seen *wire.Listing, err error) {
 	s := j.session
-	s.service.log.Debug("a join had no answer", "line", j.entry.Line)
+	s.service.log.Debug("zk: a join had no answer", "line", j.entry.Line)
 	j.unanswered = true
 	seen, err = s.freshChildren(s.life.Context(), j.dir)
 	if errors.Is(err, gozk.ErrNoNode) {

@@ -79,7 +79,7 @@ func (s *session) discard(nodePath string) {
 
 // tellStays logs a departure that is refused: the caller who gave up may not have waited for it.
 func (s *session) tellStays(nodePath string, err error) {
-	s.service.log.Warn("a node stays until it may be taken away or the session ends", "node", nodePath, "error", err)
+	s.service.log.Warn("zk: a node stays until it may be taken away or the session ends", "node", nodePath, "err", err)
 }
 
 // audit looks twice, some time later, for nodes of a create that got no answer; while it may not look, it tries until it

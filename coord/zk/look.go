@@ -70,7 +70,7 @@ func (s *session) owns(ctx context.Context, nodePath string) (bool, error) {
 func (s *session) show(ctx context.Context, n *driver.Node) (last int64, gone bool, err error) {
 	last, gone, err = s.read(ctx, n)
 	if errors.Is(err, driver.ErrDenied) {
-		s.service.log.Debug("a node may not be read", "node", n.ID, "error", err)
+		s.service.log.Debug("zk: a node may not be read", "node", n.ID, "err", err)
 		err = nil
 	}
 	return last, gone, err

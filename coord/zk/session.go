@@ -147,7 +147,7 @@ func (s *session) event(ev gozk.Event) {
 		}
 		s.mu.Unlock()
 	case gozk.StateExpired:
-		s.service.log.Warn("session expired", "session", s.id())
+		s.service.log.Warn("zk: session expired", "session", s.id())
 		s.end(errExpired)
 		<-s.ready
 		s.conn.Close() // right here: once this returns, the library would go on to a new session
@@ -165,7 +165,7 @@ func (s *session) Proven(w *wire.Conn) {
 	s.mu.Lock()
 	close(s.up)
 	s.mu.Unlock()
-	s.service.log.Debug("connected", "server", w.Server, "session", s.id())
+	s.service.log.Debug("zk: connected", "server", w.Server, "session", s.id())
 }
 
 // revise finds out whether the service has gone back to an earlier state, in which the session has nodes that have since
@@ -200,7 +200,7 @@ func (s *session) revise(w *wire.Conn) {
 const maxUnlisted = 10
 
 func (s *session) wentBack(about ...any) {
-	s.service.log.Warn("session given up: the service has gone back to an earlier state", append(about, "session", s.id())...)
+	s.service.log.Warn("zk: session given up: the service has gone back to an earlier state", append(about, "session", s.id())...)
 	s.abandon(errWentBack)
 }
 
@@ -221,7 +221,7 @@ func (s *session) Granted(w *wire.Conn, id wire.Identity, timeout time.Duration,
 		}
 	case timeout < s.timeout():
 		why := fmt.Errorf("the service has cut the session's timeout from %v to %v", s.timeout(), timeout)
-		s.service.log.Warn("session given up: all servers should have the same maxSessionTimeout", "session", s.id(), "error", why)
+		s.service.log.Warn("zk: session given up: all servers should have the same maxSessionTimeout", "session", s.id(), "err", why)
 		s.abandon(why)
 		return 0, why
 	}
@@ -257,7 +257,7 @@ func (s *session) Failed(server string, err error, snubbed bool) {
 	if s.life.Over() {
 		return
 	}
-	s.service.log.Debug("server out of reach", "server", server, "error", err)
+	s.service.log.Debug("zk: server out of reach", "server", server, "err", err)
 	s.troubles.Note(server, err)
 	s.mu.Lock()
 	was := s.snubs[server]

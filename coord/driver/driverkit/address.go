@@ -79,7 +79,7 @@ func CheckPassword(addr string, cfg *tls.Config, allowed bool, log *slog.Logger)
 		how = "whoever answers there, since nobody checks the certificate"
 	}
 	if allowed {
-		log.Warn("a password is sent to a server that does not prove who it is", "address", addr, "sent", how)
+		log.Warn("turnwise: a password is sent to a server that does not prove who it is", "address", addr, "sent", how)
 		return nil
 	}
 	return fmt.Errorf("the password would go to %s, %s: %s, or WithCleartextPassword "+
