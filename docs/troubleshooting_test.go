@@ -51,7 +51,7 @@ func TestEveryErrorHasItsRow(t *testing.T) {
 // Whoever looks for a text finds it only if it is the one that is returned.
 func TestTheTextsInTroubleshootingAreThoseOfTheCode(t *testing.T) {
 	var said strings.Builder
-	for _, dir := range []string{"../backend", "../cmd", "../coord", "../recipes"} {
+	for _, dir := range []string{"../backend", "../cmd", "../coord", "../observe", "../recipes"} {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
 				literals(t, path, &said)

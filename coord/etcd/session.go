@@ -137,7 +137,7 @@ func (s *session) end(why error) {
 	}
 	s.d.forget(s)
 	if why != errClosed && why != errAbandoned {
-		s.d.log.Warn("etcd: session ended", "lease", leaseHex(s.lease), "why", why)
+		s.d.log.Warn("etcd: session ended", "lease", leaseHex(s.lease), "err", why)
 	}
 }
 
