@@ -1,6 +1,6 @@
 // Package slogobs logs what a client does, one line for each thing that an operator wants to know:
 //
-//	error  a hold was lost
+//	error  a hold was lost, and how long it had lasted
 //	warn   the service is out of reach; a session has ended with somebody in line; a waiter lost its place; a hold or a wait is long
 //	debug  everybody's turns: waiting, granted, amended, released, given up; sessions opened
 //
@@ -34,7 +34,7 @@ func New(log *slog.Logger, opts ...Option) *coord.Observer {
 	if log == nil {
 		log = slog.Default()
 	}
-	l := &logger{log: log, watched: make(map[stretch]*time.Timer), said: make(map[subject]*tally)}
+	l := &logger{log: log, watched: make(map[stretch]*time.Timer), granted: make(map[stretch]time.Time), said: make(map[subject]*tally)}
 	for _, o := range opts {
 		if o != nil {
 			o(l)
@@ -50,6 +50,7 @@ type logger struct {
 
 	mu      sync.Mutex
 	watched map[stretch]*time.Timer // what warns of a hold or a wait when it has become long
+	granted map[stretch]time.Time   // since when each hold lasts
 	said    map[subject]*tally
 }
 
@@ -100,16 +101,22 @@ func (l *logger) observer() *coord.Observer {
 		Granted: func(at time.Time, me coord.Node, waited time.Duration) {
 			l.unwatch(waitOf(me))
 			l.node(at, slog.LevelDebug, "turnwise: granted", me, "waited", waited)
+			l.begin(holdOf(me), at)
 			l.watch(holdOf(me), at, me, l.longHold, "turnwise: a hold is long", "held")
 		},
 		Amended: func(at time.Time, me coord.Node) { l.node(at, slog.LevelDebug, "turnwise: amended", me) },
 		Released: func(at time.Time, me coord.Node, held time.Duration) {
 			l.unwatch(holdOf(me))
+			l.end(holdOf(me))
 			l.node(at, slog.LevelDebug, "turnwise: released", me, "held", held)
 		},
 		Lost: func(at time.Time, me coord.Node, err error) {
 			l.unwatch(holdOf(me))
-			l.node(at, slog.LevelError, "turnwise: a hold was lost", me, "err", err)
+			attrs := []any{"err", err}
+			if began, known := l.end(holdOf(me)); known {
+				attrs = append(attrs, "held", max(at.Sub(began), 0)) // a session may have been seen alive last before the grant
+			}
+			l.node(at, slog.LevelError, "turnwise: a hold was lost", me, attrs...)
 		},
 	}
 }
@@ -158,6 +165,7 @@ func (l *logger) write(at time.Time, level slog.Level, message, line string, att
 const (
 	mostInAMinute = 10
 	mostSubjects  = 1000
+	mostHolds     = 100_000 // that are remembered; of others a loss does not say for how long they lasted
 )
 
 // may reports whether one more warning may be written, and how many were left out before it.
@@ -203,6 +211,24 @@ func (l *logger) unwatch(it stretch) {
 		timer.Stop()
 		delete(l.watched, it)
 	}
+}
+
+// begin remembers since when a hold lasts.
+func (l *logger) begin(it stretch, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.granted) < mostHolds {
+		l.granted[it] = at
+	}
+}
+
+// end forgets a hold, and returns since when it has lasted, if that is known.
+func (l *logger) end(it stretch) (began time.Time, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	began, known = l.granted[it]
+	delete(l.granted, it)
+	return began, known
 }
 
 func owner(o coord.Owner) string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -94,9 +95,11 @@ func TestALossIsAnError(t *testing.T) {
 		c := s.Client(opt)
 		h, err := mutex.New(c, "a").Lock(t.Context())
 		require.NoError(t, err)
+		time.Sleep(90 * time.Second)
 		s.Expire(c)
 		<-h.Context().Done()
 		all := said()
+		assert.Regexp(t, `msg="turnwise: a hold was lost".* held=1m[23]\d`, all, "it lasted until the session was seen alive last")
 		assert.Contains(t, all, `level=ERROR msg="turnwise: a hold was lost" line=a`)
 		assert.Contains(t, all, `level=WARN msg="turnwise: the session has ended"`)
 	})
@@ -122,6 +125,31 @@ func TestALongHoldAndALongWaitAreToldOnceAndAtTheTime(t *testing.T) {
 		time.Sleep(time.Hour)
 		assert.Empty(t, said(), "what is over is long no more")
 	})
+}
+
+// Who holds very much, or whose ends are never told, takes no more and more memory: what it lost is told without its duration.
+func TestHoldsThatAreNotRememberedAreLostAllTheSame(t *testing.T) {
+	var text bytes.Buffer
+	o := slogobs.New(slog.New(slog.NewTextHandler(&text, nil)))
+	now := time.Now()
+	hold := func(n int) coord.Node { return coord.Node{Line: fmt.Sprint(n), Token: coord.Token(n)} }
+	for n := range 100_001 {
+		o.Granted(now, hold(n), 0)
+	}
+	o.Lost(now.Add(time.Second), hold(0), errors.New("gone"))
+	assert.Contains(t, text.String(), " held=1s")
+	text.Reset()
+	o.Lost(now.Add(time.Second), hold(100_000), errors.New("gone"))
+	assert.Contains(t, text.String(), "a hold was lost")
+	assert.NotContains(t, text.String(), "held=")
+
+	for n := range 100_000 { // each end makes room
+		o.Released(now, hold(n), 0)
+	}
+	text.Reset()
+	o.Granted(now, hold(1), 0)
+	o.Lost(now.Add(time.Minute), hold(1), errors.New("gone"))
+	assert.Contains(t, text.String(), " held=1m0s")
 }
 
 // A line that is lost again and again fills no disk, and names that somebody else has chosen write no lines of their own.
