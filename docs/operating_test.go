@@ -84,7 +84,7 @@ func TestTheAlertsInOperatingAreThoseOfTheRules(t *testing.T) {
 
 // What an operator is told to look for is what there is.
 func TestWhatOperatingNamesIsThere(t *testing.T) {
-	for _, name := range []string{"turnwise_up", "turnwise_line_first_seconds", "turnwise_oldest_wait_seconds", "turnwise_oldest_first_seconds", "turnwise_circles"} {
+	for _, name := range []string{"turnwise_up", "turnwise_line_first_seconds", "turnwise_oldest_wait_seconds", "turnwise_oldest_first_seconds", "turnwise_circles", "turnwise_waiters", "turnwise_holders"} {
 		if !strings.Contains(read(t, "operating.md"), name) || !strings.Contains(read(t, "serve.md"), "`"+name) {
 			t.Errorf("%s is not in both", name)
 		}
@@ -93,7 +93,7 @@ func TestWhatOperatingNamesIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"unreachable_seconds", "lost_total"} {
+	for _, name := range []string{"unreachable_seconds", "lost_total", "waiting", "holding"} {
 		if !strings.Contains(read(t, "operating.md"), "turnwise_client_"+name) || !strings.Contains(string(measured), "//	"+name) {
 			t.Errorf("turnwise_client_%s is not in both", name)
 		}
