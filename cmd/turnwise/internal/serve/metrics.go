@@ -29,6 +29,8 @@ type tally struct {
 	holders, waiters int
 	wait, first, age float64 // the longest of each, in seconds; wait and first without those who stand for long by design
 
+	shards map[string]bool // names of shards, by their groups
+
 	series [4][]string // of single lines: holders, waiters, the longest wait, for how long the first has stood there
 }
 
@@ -47,7 +49,7 @@ func (t *tally) add(l lines.Line, own bool, now time.Time) {
 	t.holders += l.Holding
 	t.waiters += l.Waiting
 	t.wait, t.age = max(t.wait, since(l.OldestWork)), max(t.age, since(l.AsOf))
-	if !standsByDesign(l) {
+	if !t.standsByDesign(l) {
 		t.first = max(t.first, first)
 	}
 	if !own {
@@ -71,15 +73,40 @@ func stoodSince(l lines.Line) *time.Time {
 	return &first.Since
 }
 
-// standsByDesign reports whether the first in line may stand there for weeks and be well: a leader, or a member of a group. Nothing
-// tells a member from who holds a shared lock.
-func standsByDesign(l lines.Line) bool {
-	return len(l.Contenders) > 0 && (l.Contenders[0].Kind == rules.Lead || l.Contenders[0].Kind == rules.Reader)
+// standsByDesign reports whether the first in line may stand there for weeks and be well: a leader, a member of a group, or the owner of
+// a shard. Nothing tells a member from who holds a shared lock.
+func (t *tally) standsByDesign(l lines.Line) bool {
+	if len(l.Contenders) == 0 {
+		return false
+	}
+	kind := l.Contenders[0].Kind
+	return kind == rules.Lead || kind == rules.Reader || t.isShard(l.Name)
+}
+
+// isShard reports whether a line is one of recipes/shards: "jobs/3", where "jobs/members" is a group. Nothing else tells it from a lock.
+func (t *tally) isShard(name string) bool {
+	at := strings.LastIndexByte(name, '/')
+	if at < 0 || !t.shards[name[:at]] {
+		return false
+	}
+	_, err := strconv.ParseUint(name[at+1:], 10, 0)
+	return err == nil
+}
+
+// shardsOf returns the names of the shards whose groups are on a board.
+func shardsOf(b *lines.Board) map[string]bool {
+	found := make(map[string]bool)
+	for _, l := range b.Lines {
+		if name, is := strings.CutSuffix(l.Name, "/members"); is && len(l.Contenders) > 0 && l.Contenders[0].Kind == rules.Reader {
+			found[name] = true
+		}
+	}
+	return found
 }
 
 func (p *Page) write(b *lines.Board, now time.Time) []byte {
 	own := p.choose(b)
-	var t tally
+	t := tally{shards: shardsOf(b)}
 	for _, l := range b.Lines {
 		t.add(l, own[l.Name], now)
 	}
@@ -101,7 +128,7 @@ func (p *Page) write(b *lines.Board, now time.Time) []byte {
 		{"waiters", "gauge", "Waiters in all lines that were read.", count(t.waiters)},
 		{"circles", "gauge", "Circles of processes that wait for each other.", count(len(b.Circles))},
 		{"oldest_wait_seconds", "gauge", "For how long somebody has been waiting at most, candidates of elections left out.", seconds(t.wait)},
-		{"oldest_first_seconds", "gauge", "For how long somebody has stood first in a line at most, leaders, members of groups and other shared holders left out.", seconds(t.first)},
+		{"oldest_first_seconds", "gauge", "For how long somebody has stood first in a line at most, leaders, owners of shards, members of groups and other shared holders left out.", seconds(t.first)},
 		{"oldest_reading_seconds", "gauge", "How old the oldest reading is that these numbers are made of.", seconds(t.age)},
 		{"line_holders", "gauge", "Holders in a line.", t.series[0]},
 		{"line_waiters", "gauge", "Waiters in a line.", t.series[1]},

@@ -27,6 +27,7 @@ import (
 	"github.com/turnwise/turnwise/recipes/election"
 	"github.com/turnwise/turnwise/recipes/group"
 	"github.com/turnwise/turnwise/recipes/mutex"
+	"github.com/turnwise/turnwise/recipes/shards"
 )
 
 // counting counts what a service is asked, and lets it fail.
@@ -546,7 +547,7 @@ func TestForHowLongTheFirstHasStoodThere(t *testing.T) {
 	assert.Contains(t, text, "\nturnwise_oldest_first_seconds 18000.000\n")
 }
 
-// Leaders, their candidates and members stand for weeks and are well, so they are in no total that wakes anybody. Whoever holds or
+// Leaders, their candidates, members and owners of shards stand for weeks and are well, so they are in no total that wakes anybody. Whoever holds or
 // awaits a lock is, also in the line of an election.
 func TestWhoStandsForLongByDesignWakesNobody(t *testing.T) {
 	s := serve(t, "")
@@ -569,19 +570,29 @@ func TestWhoStandsForLongByDesignWakesNobody(t *testing.T) {
 	wait(func(c *coord.Client) error { _, err := election.New(c, "seat").Campaign(ctx, nil); return err })
 	_, err = group.New(s.service.Client(), "workers").Join(ctx, nil)
 	require.NoError(t, err)
+	owner, owned := s.service.Client(), make(chan int, 2)
+	waiting.Go(func() {
+		assert.NoError(t, shards.New(owner, "jobs", 2).Run(ctx, func(ctx context.Context, shard int, _ *coord.Hold) error {
+			owned <- shard
+			<-ctx.Done()
+			return nil
+		}))
+	})
+	<-owned
+	<-owned
 	require.Eventually(t, func() bool {
 		in, err := s.source.Client.Line(ctx, "seat")
 		return err == nil && len(in) == 2
 	}, 10*time.Second, 10*time.Millisecond)
 	text := inAWeek()
-	assert.Contains(t, text, "\nturnwise_holders 2\n")
+	assert.Contains(t, text, "\nturnwise_holders 5\n")
 	assert.Contains(t, text, "\nturnwise_oldest_first_seconds 0.000\n")
 	assert.Contains(t, text, "\nturnwise_oldest_wait_seconds 0.000\n")
-	for _, series := range []string{`line_first_seconds{line="seat"}`, `line_first_seconds{line="workers"}`, `line_oldest_wait_seconds{line="seat"}`} {
+	for _, series := range []string{`line_first_seconds{line="seat"}`, `line_first_seconds{line="workers"}`, `line_first_seconds{line="jobs/1"}`, `line_oldest_wait_seconds{line="seat"}`} {
 		assert.Contains(t, text, "\nturnwise_"+series+" 6048", "a line has its own numbers")
 	}
 
-	s.lock("orders", "")
+	s.lock("jobs/3rd", "") // no shard's name
 	assert.Contains(t, inAWeek(), "\nturnwise_oldest_first_seconds 6048")
 
 	wait(func(c *coord.Client) error { _, err := mutex.New(c, "seat").Lock(ctx); return err })
