@@ -196,6 +196,30 @@ func TestAFullDiskChangesNothing(t *testing.T) {
 	}
 }
 
+// Somebody may be stopped while he has the lock that a new layout takes.
+func TestALayoutIsNotReplacedBesideSomebodyWhoHasTheLock(t *testing.T) {
+	dir := filepath.Join(folder(t), "locks")
+	s := open(t, dir)
+	kept, err := os.Open(filepath.Join(dir, keptDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	if err := unix.Flock(int(kept.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(filepath.Join(dir, layoutFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.place.Load().disown(); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it does not wait: %v", err)
+	}
+	if now, err := os.ReadFile(filepath.Join(dir, layoutFile)); err != nil || string(now) != string(before) {
+		t.Errorf("the layout was replaced: %v", err)
+	}
+}
+
 // A disk may be full of files rather than of bytes. Then no folder can be made, and that is what is said.
 func TestADiskFullOfFilesIsSaid(t *testing.T) {
 	dir := mounted(t, "size=2m,nr_inodes=200")

@@ -1,7 +1,9 @@
 package file
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,9 +64,10 @@ func TestADirectoryOnAnotherDeviceIsACopy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(folder(t), "locks")
+			var said bytes.Buffer
 			open := func() *Store {
 				t.Helper()
-				s, err := Open(t.Context(), dir)
+				s, err := Open(t.Context(), dir, WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -84,6 +87,9 @@ func TestADirectoryOnAnotherDeviceIsACopy(t *testing.T) {
 			m, err := s.Memory(t.Context())
 			if waits := m.For >= 0 && m.For < time.Minute; err != nil || waits != c.copied {
 				t.Errorf("it has remembered for %v, %v", m.For, err)
+			}
+			if name == "another device" && !strings.Contains(said.String(), "is a copy of another") {
+				t.Errorf("an operator is told:\n%s", &said)
 			}
 			again := open() // which goes on with what the first has written
 			defer again.Close()
