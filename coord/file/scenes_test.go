@@ -220,6 +220,18 @@ func TestALayoutIsNotReplacedBesideSomebodyWhoHasTheLock(t *testing.T) {
 	}
 }
 
+// What stands in the directory's place may be nothing that locks can be kept in. Then nothing is remembered there, for however long.
+func TestADirectoryThatIsReplacedBySomethingElseHasNoMemory(t *testing.T) {
+	dir := filepath.Join(folder(t), "locks")
+	s := open(t, dir)
+	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := s.Memory(t.Context()); err == nil {
+		t.Errorf("it remembers %+v", m)
+	}
+}
+
 // A disk may be full of files rather than of bytes. Then no folder can be made, and that is what is said.
 func TestADiskFullOfFilesIsSaid(t *testing.T) {
 	dir := mounted(t, "size=2m,nr_inodes=200")

@@ -3,6 +3,7 @@ package file
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -11,6 +12,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/turnwise/turnwise/coord/register"
 )
 
 // On a snapshot of a disk all files have the same numbers. It is mounted where the disk was, while a lock is held.
@@ -40,6 +45,43 @@ func TestASnapshotThatIsMountedInThePlaceLetsNobodyIn(t *testing.T) {
 	next := locked(t, dir, time.Minute)
 	if held.Err() == nil {
 		t.Errorf("two hold %v after the snapshot was mounted, with tokens %d and %d", time.Since(began), held.Token(), next.Token())
+	}
+}
+
+// A disk may stand still for long, and a write to it cannot be called off. Whoever waits for one goes on all the same.
+func TestWhoWaitsForADiskThatStandsStillGoesOn(t *testing.T) {
+	tmp := folder(t)
+	if out, err := exec.Command("sh", "-ec", "cd "+tmp+"; truncate -s 24M disk; mkfs.ext4 -q -F disk; mkdir at; mount -o loop disk at").CombinedOutput(); err != nil {
+		t.Skipf("a disk of one's own takes root, and the right to mount: %s", out)
+	}
+	at := filepath.Join(tmp, "at")
+	defer func() { _ = exec.Command("umount", "-l", at).Run() }()
+	s := open(t, filepath.Join(at, "locks"), WithSync())
+	it := put(t, s, "k", "before")
+	disk, err := os.Open(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	const freeze, thaw = 0xc0045877, 0xc0045878 // FIFREEZE, FITHAW
+	if err := unix.IoctlSetInt(int(disk.Fd()), freeze, 0); err != nil {
+		t.Skip("the disk cannot be made to stand still: ", err)
+	}
+	defer func() { _ = unix.IoctlSetInt(int(disk.Fd()), thaw, 0) }()
+	done := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := s.Swap(ctx, register.Swap{Key: "k", Old: it.Version, Next: register.NewVersion(), Value: []byte("after")})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a swap: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("a swap waits for the disk, and for nothing else")
 	}
 }
 
