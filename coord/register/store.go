@@ -203,4 +203,8 @@ var (
 
 	// ErrTooLarge says that a value is larger than the store can keep.
 	ErrTooLarge = errors.New("the value is too large for the store")
+
+	// ErrRestarted says that the server was started anew, which nobody else may notice: it may have an older disk. A store that connects
+	// again by itself returns it to whoever asks next, and the driver takes it for trouble.
+	ErrRestarted = errors.New("the server was started anew, perhaps with an older disk")
 )

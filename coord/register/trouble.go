@@ -58,10 +58,6 @@ func (d *Driver) notice(ctx context.Context, err error) {
 	}
 }
 
-// ErrRestarted says that the server was started anew, which nobody else notices: it may have an older disk. A store that connects again by
-// itself returns it to whoever asks next, and the driver takes it for trouble.
-var ErrRestarted = errors.New("the server was started anew, perhaps with an older disk")
-
 // errUnanswered is why a request ends that the store has not answered in time.
 var errUnanswered = errors.New("the store has not answered in time")
 
