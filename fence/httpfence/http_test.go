@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -254,9 +257,98 @@ func TestOneWhoWaitsGoesWithItsContext(t *testing.T) {
 	assert.Equal(t, 503, serve(ctx, fence.Stamp{Token: 2}))
 	close(h.goOn)
 	assert.Equal(t, 200, <-ended)
-	go func() { ended <- serve(t.Context(), fence.Stamp{Token: 1}) }()
-	assert.Equal(t, fence.Stamp{Token: 1}, <-h.begun)
-	assert.Equal(t, 200, <-ended, "the second has written nothing")
+	assert.Equal(t, 412, serve(t.Context(), fence.Stamp{Token: 1}), "the fence has let the second through, though it wrote nothing")
+	go func() { ended <- serve(t.Context(), fence.Stamp{Token: 2}) }()
+	assert.Equal(t, fence.Stamp{Token: 2}, <-h.begun)
+	assert.Equal(t, 200, <-ended)
+}
+
+// A stranger may name the greatest token there is. As long as the fence has not let him through, he ends nobody's request.
+func TestOneWhomTheFenceDoesNotLetThroughEndsNobody(t *testing.T) {
+	h, local := newRunning(), new(fence.Local)
+	var away atomic.Bool
+	url := serve(t, passing(func(ctx context.Context, line string, s fence.Stamp) error {
+		if away.Load() {
+			return errors.New("the fence is away")
+		}
+		return local.Pass(ctx, line, s)
+	}), h.serve)
+	holder := make(chan int, 1)
+	go func() { holder <- send(t, url, fence.Stamp{Token: 5}, nil) }()
+	<-h.begun
+	away.Store(true)
+	assert.Equal(t, 503, send(t, url, fence.Stamp{Epoch: math.MaxUint32, Token: math.MaxInt64}, nil))
+	away.Store(false)
+	select {
+	case <-h.shutOut:
+		close(h.goOn)
+		t.Fatal("it has ended the holder's request")
+	case <-time.After(50 * time.Millisecond):
+	}
+	h.goOn <- struct{}{}
+	assert.Equal(t, 200, <-holder)
+	go func() { holder <- send(t, url, fence.Stamp{Token: 5}, nil) }()
+	assert.Equal(t, fence.Stamp{Token: 5}, <-h.begun, "the holder goes on")
+	h.goOn <- struct{}{}
+	assert.Equal(t, 200, <-holder)
+}
+
+// One that asks the fence for a long time is nobody's reason to wait: when it is let through at last, it is too late.
+func TestANewerRequestDoesNotWaitForAnOlderOneThatAsksTheFence(t *testing.T) {
+	local, asked, answer := new(fence.Local), make(chan struct{}), make(chan struct{})
+	url := serve(t, passing(func(ctx context.Context, line string, s fence.Stamp) error {
+		if s.Token == 1 {
+			close(asked)
+			<-answer
+			return nil // it passed before the newer one did, but the answer was long on its way
+		}
+		return local.Pass(ctx, line, s)
+	}), func(_ http.ResponseWriter, r *http.Request) {
+		if s, _ := httpfence.Stamp(r.Context()); s.Token == 1 {
+			t.Error("it was let through")
+		}
+	})
+	first := make(chan int, 1)
+	go func() { first <- send(t, url, fence.Stamp{Token: 1}, nil) }()
+	<-asked
+	assert.Equal(t, 200, send(t, url, fence.Stamp{Token: 2}, nil))
+	close(answer)
+	assert.Equal(t, 412, <-first)
+}
+
+// However those of several tokens come, pass the fence and leave: two tokens are never inside at once, nor an older one after a newer.
+func TestInACrowdNobodyRunsBesideOrAfterANewerOne(t *testing.T) {
+	var inside [100]atomic.Int32
+	var newest atomic.Int64
+	handler := httpfence.Require(new(fence.Local), httpfence.Line("orders"), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		s, _ := httpfence.Stamp(r.Context())
+		inside[s.Token].Add(1)
+		defer inside[s.Token].Add(-1)
+		if was := newest.Swap(int64(s.Token)); was > int64(s.Token) {
+			t.Errorf("%d runs after %d", s.Token, was)
+		}
+		for token := range inside {
+			if coord.Token(token) != s.Token && inside[token].Load() != 0 {
+				t.Errorf("%d runs beside %d", s.Token, token)
+			}
+		}
+		select {
+		case <-r.Context().Done():
+		case <-time.After(time.Duration(rand.IntN(200)) * time.Microsecond):
+		}
+	}))
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for token := range coord.Token(len(inside) - 1) {
+				r, w := httptest.NewRequest(http.MethodPut, "/", nil), httptest.NewRecorder()
+				httpfence.Set(r.Header, "orders", fence.Stamp{Token: token + 1})
+				handler.ServeHTTP(w, r)
+				assert.Contains(t, []int{200, 412}, w.Code)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // The client is stopped while it sends its body: it would hold up everybody for as long as it stays stopped.

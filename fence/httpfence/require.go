@@ -23,6 +23,9 @@ func Line(name string) func(*http.Request) string {
 //
 // The fence remembers the tokens. Handlers that write to the same place must share one Require: otherwise one that is
 // paused can still write after a newer one.
+//
+// Whoever gets as far as Require may name any token, and the greatest shuts out all others for good. So next is too late to
+// ask who somebody is: have requests authenticated before Require.
 func Require(f fence.Fence, line func(*http.Request) string, next http.Handler) http.Handler {
 	return &required{fence: f, line: line, next: next}
 }
@@ -54,13 +57,10 @@ func (q *required) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.StatusPreconditionRequired)
 		return
 	}
-	ctx, leave, err := q.gate.enter(r.Context(), line, s)
+	v, err := q.gate.enter(r.Context(), line, s)
 	if err == nil {
-		defer leave()
-		err = q.fence.Pass(ctx, line, s)
-		if ctx.Err() != nil { // whatever the fence says to that
-			err = context.Cause(ctx)
-		}
+		defer v.leave()
+		err = q.pass(v)
 	}
 	switch {
 	case errors.Is(err, coord.ErrStale):
@@ -68,9 +68,21 @@ func (q *required) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil: // its text may tell of the fence's internals
 		http.Error(w, Header+": whether the token is stale cannot be told now: try again", http.StatusServiceUnavailable)
 	default:
-		defer q.cutWhenStale(ctx, w)()
-		q.next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, stampKey{}, s)))
+		defer q.cutWhenStale(v.ctx, w)()
+		q.next.ServeHTTP(w, r.WithContext(context.WithValue(v.ctx, stampKey{}, s)))
 	}
+}
+
+// pass asks the fence first: whom it does not let through, or cannot judge, ends nobody's request.
+func (q *required) pass(v *visit) error {
+	err := q.fence.Pass(v.ctx, v.line, v.stamp)
+	switch {
+	case v.ctx.Err() != nil: // whatever the fence says to that
+		return context.Cause(v.ctx)
+	case err != nil:
+		return err
+	}
+	return v.admit()
 }
 
 // cutWhenStale ends the handler's reads and writes when a newer request has come: a client that is stopped sends no

@@ -115,6 +115,9 @@ var stores = []Bug{
 		"coord/postgres/memory.go", `case !m.sameSchema:`, `case false:`, testsIn("coord/postgres", "TestAStrangerWhoRenamesHisSchema")),
 	one("redis: it does not matter that databases were exchanged",
 		"coord/redis/internal/server/scripts.go", `if swaps ~= (samerun`, `if false and (samerun`, testsIn("coord/redis", "TestAStrangerWhoMayWriteOtherKeysLetsNobodyIn")),
+	one("httpfence: whom the fence has not let through ends the requests of others",
+		"fence/httpfence/require.go", `	err := q.fence.Pass(`, `	_ = v.shutOutOlder()
+	err := q.fence.Pass(`, testsOf("fence/httpfence", "TestOneWhomTheFenceDoesNotLetThroughEndsNobody")),
 	one("sqlfence: whose a table is does not matter",
 		"fence/sqlfence/fence.go", `case wrong != "":`, `case false:`, Tests{Module: "verify/integration", Package: "./fences", Run: "^TestSQLRefusesATableOfAStrangers$"}),
 	{"sharedfile: a link in the place of the versions is followed", []Edit{
