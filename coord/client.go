@@ -45,7 +45,8 @@ type Client struct {
 // Option sets up a Client. A nil Option changes nothing.
 type Option func(*Client)
 
-// WithOwnerLabel sets a label that others see on this client's nodes, beside the host and the process ID.
+// WithOwnerLabel sets a label that others see on this client's nodes, beside the host and the process ID. What is longer than
+// a KiB (driver.MaxLabel) is cut off.
 func WithOwnerLabel(label string) Option {
 	return func(c *Client) { c.owner.Label = label }
 }
@@ -88,6 +89,7 @@ func NewClient(d driver.Driver, opts ...Option) *Client {
 	c := &Client{driver: d, owner: Owner{Host: host, PID: os.Getpid()}}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.setUp(opts)
+	c.owner = c.owner.Bounded() // as others will read it
 	c.observer = &teller{c.observers, new(telling)}
 	if err := c.checkStrength(d.Strength); err != nil {
 		c.end(err)

@@ -3,6 +3,7 @@ package coord_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,20 @@ func TestOptionsThatAreNilChangeNothing(t *testing.T) {
 		h, err := c.Acquire(t.Context(), "line", "lock", nil, exclusive, nil, coord.Anew(), nil)
 		require.NoError(t, err)
 		assert.Equal(t, "billing", h.Node().Owner.Label)
+		require.NoError(t, h.Release())
+	})
+}
+
+// Others see as much of a label as the client itself says of it.
+func TestALongLabelIsCutOffForAllAlike(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client(coord.WithOwnerLabel("x" + strings.Repeat("é", driver.MaxLabel)))
+		h, err := c.Acquire(t.Context(), "line", "lock", nil, exclusive)
+		require.NoError(t, err)
+		assert.Equal(t, "x"+strings.Repeat("é", driver.MaxLabel/2-1), h.Node().Owner.Label)
+		line, err := s.Client().Line(t.Context(), "line")
+		require.NoError(t, err)
+		assert.Equal(t, h.Node().Owner.Label, line[0].Owner.Label)
 		require.NoError(t, h.Release())
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Token is a node's place in its line and the fencing token of whoever holds through it. Along one line tokens strictly
@@ -41,6 +42,31 @@ type Owner struct {
 	PID   int
 	Label string    // as given with coord.WithOwnerLabel
 	Since time.Time // when it joined, by its own clock
+}
+
+// How long a Host and a Label can be, in bytes. Whatever reads nodes cuts off the rest: who waits shows whose turn it is with
+// each change, and somebody else's name of megabytes would fill his log.
+const (
+	MaxHost  = 255 // no host has a longer name
+	MaxLabel = 1 << 10
+)
+
+// Bounded returns the Owner with a Host and a Label that are no longer than MaxHost and MaxLabel.
+func (o Owner) Bounded() Owner {
+	o.Host, o.Label = cut(o.Host, MaxHost), cut(o.Label, MaxLabel)
+	return o
+}
+
+// cut returns the beginning of a text that is too long, up to the end of a character, and keeps no more than that in memory.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := most
+	for end > most-utf8.UTFMax+1 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return strings.Clone(text[:end])
 }
 
 // Entry is a request to stand in a line.
@@ -126,7 +152,7 @@ func EncodeCard(o Owner, data []byte) []byte {
 // newerCard is the label that is shown of an owner whose card is written in a way that is not known yet.
 const newerCard = "(written by a newer version of turnwise: upgrade this program)"
 
-// DecodeCard takes a card apart. Of a card of a newer version, the Owner says that it is one, and there is no data. Bytes
+// DecodeCard takes a card apart. Its Owner is Bounded. Of a card of a newer version, the Owner says that it is one, and there is no data. Bytes
 // that are no card come from a foreign contender: the Owner is empty, and they
 // are all Data.
 func DecodeCard(b []byte) (Owner, []byte) {
@@ -145,7 +171,7 @@ func DecodeCard(b []byte) (Owner, []byte) {
 	if !ok {
 		return Owner{}, nonEmpty(b)
 	}
-	return o, nonEmpty(data)
+	return o.Bounded(), nonEmpty(data)
 }
 
 // isNewerCard reports whether something begins as a card does that has a greater number.

@@ -143,7 +143,7 @@ func (l *line) parseMembers(text []byte) bool {
 		copy(m.id[:], r.take(len(m.id)))
 		copy(m.key[:], r.take(len(m.key)))
 		m.since = r.signed()
-		m.owner = string(r.bytes())
+		m.owner = ownerText(r.bytes())
 		l.members = append(l.members, m)
 	}
 	return !r.bad
@@ -438,8 +438,24 @@ func (r *reader) entry() (n node, ok bool) {
 	return n, !r.bad
 }
 
+// mostOwner is the length of the longest text that encodeOwner makes.
+const mostOwner = 2*binary.MaxVarintLen64 + driver.MaxHost + driver.MaxLabel
+
+// ownerText keeps no more of an owner than we would have written. Whoever writes the line next writes that, too.
+func ownerText(text []byte) string {
+	if len(text) <= mostOwner {
+		return string(text)
+	}
+	o := decodeOwner(string(text))
+	if o == nil {
+		return ""
+	}
+	return encodeOwner(*o)
+}
+
 // encodeOwner encodes all but the time, as a member's owner.
 func encodeOwner(o driver.Owner) string {
+	o = o.Bounded()
 	b := appendBytes(nil, o.Host)
 	b = binary.AppendVarint(b, int64(o.PID))
 	return string(append(b, o.Label...))
@@ -453,5 +469,6 @@ func decodeOwner(text string) *driver.Owner {
 	if r.bad || text == "" {
 		return nil
 	}
+	o = o.Bounded()
 	return &o
 }

@@ -86,10 +86,60 @@ func TestALengthThatGoesBeyondTheEndIsRefused(t *testing.T) {
 	}
 }
 
-// An owner of a megabyte, of whom there are a hundred thousand nodes, is kept once.
+// forgedOwner encodes an owner however long it is.
+func forgedOwner(host, label string) string {
+	return string(append(binary.AppendVarint(appendBytes(nil, host), 7), label...))
+}
+
+// Who waits says whose turn it is with each change. A name of megabytes would fill his log.
+func TestANameIsNoLongerThanWeWriteOne(t *testing.T) {
+	long := strings.Repeat("\U000e0001", 3<<18)
+	for what, c := range map[string]struct{ host, label, wantHost, wantLabel string }{
+		"a long host":                 {long, "x", long[:252], "x"},
+		"a long label":                {"h", long, "h", long[:1024]},
+		"both":                        {"é" + long, "x" + long, "é" + long[:252], "x" + long[:1020]},
+		"a host that is a bit longer": {strings.Repeat("h", driver.MaxHost+1), "", strings.Repeat("h", driver.MaxHost), ""},
+		"no text":                     {strings.Repeat("\x80", 1000), "", strings.Repeat("\x80", driver.MaxHost-3), ""},
+		"the longest of ours":         {strings.Repeat("h", driver.MaxHost), strings.Repeat("l", driver.MaxLabel), strings.Repeat("h", driver.MaxHost), strings.Repeat("l", driver.MaxLabel)},
+	} {
+		l := &line{next: 2, count: 1, first: 1, last: 1, members: []member{{owner: forgedOwner(c.host, c.label)}}, kinds: []string{"lock"}}
+		l.entries = appendEntry(nil, node{token: 1}, 0)
+		read, err := readLine(l.encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range read.nodes() {
+			if o := read.full("x", n, make(map[int]*driver.Owner)).Owner; o.Host != c.wantHost || o.Label != c.wantLabel || o.PID != 7 {
+				t.Errorf("%s: host %.20q… of %d, label %.20q… of %d, PID %d", what, o.Host, len(o.Host), o.Label, len(o.Label), o.PID)
+			}
+		}
+		if kept := len(read.members[0].owner); kept > mostOwner {
+			t.Errorf("%s: %d bytes are kept", what, kept)
+		}
+		if again, err := readLine(read.encode()); err != nil || again.members[0].owner != read.members[0].owner {
+			t.Errorf("%s: it is written as something else: %v", what, err)
+		}
+	}
+}
+
+// What we write is read as it is, so that a session is one member however often it joins.
+func TestASessionWithALongNameIsOneMember(t *testing.T) {
+	d := newDraft(&line{next: firstToken(1)})
+	for n := range uint64(3) {
+		id := sessionID{1}
+		d.join(id, publicKey{7}, n, "lock", driver.Owner{Host: strings.Repeat("é", 1000), PID: 7, Label: strings.Repeat("龍", 1000)}, nil, 0)
+		l, err := readLine(d.encode())
+		if err != nil || len(l.members) != 1 {
+			t.Fatalf("%d members: %v", len(d.members), err)
+		}
+		d = newDraft(l)
+	}
+}
+
+// An owner of whom there are a hundred thousand nodes is kept once.
 func TestAnOwnerIsShownOftenAndKeptOnce(t *testing.T) {
 	l := &line{next: 1 << 40, count: maxNodes, first: 1, kinds: []string{"lock"}}
-	l.members = []member{{owner: encodeOwner(driver.Owner{Host: strings.Repeat("h", 1<<20)})}}
+	l.members = []member{{owner: encodeOwner(driver.Owner{Host: strings.Repeat("h", driver.MaxHost), Label: strings.Repeat("l", driver.MaxLabel)})}}
 	for token := range uint64(maxNodes) {
 		l.entries = appendEntry(l.entries, node{token: token + 1}, l.last)
 		l.last = token + 1
@@ -98,10 +148,10 @@ func TestAnOwnerIsShownOftenAndKeptOnce(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	shown, owners := int64(0), make(map[int]*driver.Owner)
 	for n := range l.nodes() {
-		shown += int64(len(l.full("x", n, owners).Owner.Host))
+		shown += int64(len(l.full("x", n, owners).Owner.Label))
 	}
 	runtime.ReadMemStats(&after)
-	if shown != maxNodes<<20 {
+	if shown != maxNodes*driver.MaxLabel {
 		t.Errorf("%d bytes of owners are shown", shown)
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 {

@@ -17,17 +17,17 @@ import (
 // However a line grows: what nobody would read is not written.
 func TestALineThatNobodyWouldReadIsNotWritten(t *testing.T) {
 	for _, c := range []struct {
-		owner int
-		want  error
-	}{{1 << 20, nil}, {32 << 20, register.ErrTooLarge}} {
+		kind int
+		want error
+	}{{driver.MaxKind, nil}, {32 << 20, register.ErrTooLarge}} {
 		d := register.New(memory.NewStore())
 		s, err := d.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = s.Join(t.Context(), driver.Entry{Line: "line", Kind: "lock", Owner: driver.Owner{Label: strings.Repeat("x", c.owner)}})
+		_, _, err = s.Join(t.Context(), driver.Entry{Line: "line", Kind: strings.Repeat("x", c.kind)})
 		if !errors.Is(err, c.want) {
-			t.Errorf("a label of %d bytes: %v", c.owner, err)
+			t.Errorf("a kind of %d bytes: %v", c.kind, err)
 		}
 		if _, err := d.Line(t.Context(), "line"); err != nil {
 			t.Errorf("the line cannot be read: %v", err)

@@ -64,6 +64,14 @@ var register = []Bug{
 	one("register: a list without an end is kept if all in it rest",
 		"coord/register/sweep.go", `		s.rest = nil
 `, ``, testsRegister("TestASweeperKeepsNothingOfAListOfSleepersWithoutAnEnd")),
+	one("driver: a name on a card is read at any length",
+		"coord/driver/node.go", `return o.Bounded(), nonEmpty(data)`, `return o, nonEmpty(data)`,
+		Tests{Module: "cmd/turnwise", Package: "./internal/status", Run: "^TestAHoldersNameFillsNoLog$"}),
+	one("register: a name in a line is read at any length",
+		"coord/register/line.go", `o = o.Bounded()
+	return &o`, `return &o`, testsRegister("TestANameIsNoLongerThanWeWriteOne")),
+	one("register: a name in a line is kept at any length",
+		"coord/register/line.go", `if len(text) <= mostOwner {`, `if true {`, testsRegister("TestANameIsNoLongerThanWeWriteOne")),
 	one("driver: a card of a newer version is somebody's data",
 		"coord/driver/node.go", `	if isNewerCard(b) {
 `, `	if false && isNewerCard(b) {

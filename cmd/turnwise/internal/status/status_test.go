@@ -3,6 +3,7 @@ package status
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 )
 
 func TestOrdinals(t *testing.T) {
@@ -54,6 +56,25 @@ func TestTheWaitIsSaid(t *testing.T) {
 		assert.True(t, strings.HasSuffix(string(text), "\r\x1b[K"), "the line is wiped")
 		assert.NotContains(t, string(text), "\n")
 	}
+}
+
+// Who may write a holder's node changes its name again and again. Each change is a line in the waiter's log, and no long one.
+func TestAHoldersNameFillsNoLog(t *testing.T) {
+	out, err := os.CreateTemp(t.TempDir(), "")
+	require.NoError(t, err)
+	r := New("a", "exclusive", out, false, nil)
+	for i := range 10 {
+		long := fmt.Sprint(i) + strings.Repeat("\U000e0001", 3<<18)
+		owner, _ := driver.DecodeCard(driver.EncodeCard(coord.Owner{Host: long, Label: long}, nil))
+		holder := coord.Node{ID: "h", Token: 1, Holds: true, Owner: owner}
+		assert.True(t, r.Waiting([]coord.Node{holder, {Token: 3}}, coord.Node{Token: 3, Line: "a"}))
+		assert.Less(t, len(JSON(Of(holder))), 10_000)
+	}
+	r.Close()
+	text, err := os.ReadFile(out.Name())
+	require.NoError(t, err)
+	assert.Equal(t, 10, strings.Count(string(text), "\n"))
+	assert.Less(t, len(text), 10*4_000)
 }
 
 // Whoever waits for several locks is told for which.
