@@ -30,16 +30,38 @@ type Shards struct {
 	client *coord.Client
 	name   string
 	count  int
+	report func(shard int, err error)
 }
 
+// Option sets up a Shards. A nil Option changes nothing.
+type Option func(*Shards)
+
+// WithReport has Run call f each time that the service refuses the lock of a shard (coord.ErrDenied), before it tries again: until it is
+// given, nothing runs for this shard. f is called by one goroutine at a time, and should return soon.
+func WithReport(f func(shard int, err error)) Option { return func(s *Shards) { s.report = f } }
+
 // New returns the shards of that name, numbered from 0. All processes must say the same number.
-func New(c *coord.Client, name string, count int) *Shards { return &Shards{c, name, count} }
+func New(c *coord.Client, name string, count int, opts ...Option) *Shards {
+	s := &Shards{client: c, name: name, count: count}
+	for _, o := range opts {
+		if o != nil {
+			o(s)
+		}
+	}
+	return s
+}
 
 // ErrMoved is the cause with which a shard's context ends when the shard is to be another member's.
 var ErrMoved = errors.New("turnwise: the shard is another member's now")
 
 // farewell is how long a member that leaves waits for the others to be told, before it stops the work that they take over.
 const farewell = 250 * time.Millisecond
+
+// How long a member waits before it asks again for a shard's lock that was refused: longer each time.
+const (
+	firstPause = time.Second
+	lastPause  = time.Minute
+)
 
 // Run makes the caller a member, and runs fn for each shard that it owns, each in a goroutine of its own. fn's context ends when the
 // shard is another member's (the cause is ErrMoved), when its hold is lost, or when Run ends. fn must then stop: the next owner waits
@@ -50,6 +72,10 @@ const farewell = 250 * time.Millisecond
 // the hold was lost: it may be in vain then, and fn is run again where it should be. If the membership is lost, all shards are, and Run
 // joins again. Run also returns an error that trying again cannot mend, as election.Run does; coord.ErrInvalid says that another
 // member, who came before, counts otherwise. Whoever counts otherwise owns nothing.
+//
+// If the lock of a shard is refused (coord.ErrDenied), as when somebody has spoilt its line, the other shards go on: see WithReport. It is
+// tried again, first after a second and in the end each minute. Only if the locks of all shards that this member should own are
+// refused at the same time does Run return that error, as it does if the group is refused.
 //
 // A shard moves only if it has to: a member that comes takes its part from all others, and what a member leaves goes to all others.
 // How many shards a member owns is left to chance, and is even for many shards.
@@ -99,7 +125,8 @@ func (s *Shards) serve(ctx context.Context, me *coord.Hold, fn func(context.Cont
 	member, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	defer context.AfterFunc(me.Context(), func() { leave(me.Err()) })()
-	w := &work{s: s, ctx: context.WithoutCancel(ctx), fn: fn, leave: leave, owned: make(map[int]context.CancelCauseFunc)}
+	w := &work{s: s, ctx: context.WithoutCancel(ctx), fn: fn, leave: leave,
+		owned: make(map[int]context.CancelCauseFunc), denied: make(map[int]bool)}
 	for view, err := range s.group().Watch(member) {
 		switch {
 		case err != nil:
@@ -156,8 +183,12 @@ type work struct {
 	fn    func(context.Context, int, *coord.Hold) error
 	leave context.CancelCauseFunc
 
+	mu      sync.Mutex
 	owned   map[int]context.CancelCauseFunc // shards, and what ends each
+	denied  map[int]bool                    // those of them whose locks were refused when last asked for
 	running sync.WaitGroup
+
+	reporting sync.Mutex
 
 	once    sync.Once
 	failure error // what failed first; read when nothing runs any more
@@ -176,6 +207,8 @@ func (w *work) divide(v group.View, me *coord.Hold) {
 			tokens = append(tokens, m.Token)
 		}
 	}
+	w.mu.Lock() // until all are there: the first one that is refused is not all of them
+	defer w.mu.Unlock()
 	for shard := range w.s.count {
 		end, owned := w.owned[shard]
 		switch mine := owner(tokens, shard) == me.Token(); {
@@ -186,13 +219,14 @@ func (w *work) divide(v group.View, me *coord.Hold) {
 		case owned && !mine:
 			end(ErrMoved)
 			delete(w.owned, shard)
+			delete(w.denied, shard)
 		}
 	}
 }
 
 // end ends all work, and waits for it.
 func (w *work) end(why error) {
-	for _, end := range w.owned {
+	for _, end := range w.owned { // only divide changes them, and is not called any more
 		end(why)
 	}
 	w.running.Wait()
@@ -202,20 +236,52 @@ func (w *work) end(why error) {
 func (w *work) own(ctx context.Context, shard int) {
 	m := mutex.New(w.s.client, w.s.name+"/"+strconv.Itoa(shard))
 	var retries driverkit.Retries
+	pause := time.Duration(0)
 	for ctx.Err() == nil {
 		began := time.Now()
 		h, err := m.Lock(ctx)
-		if err == nil {
+		switch {
+		case err == nil:
+			w.granted(shard)
+			pause = 0
 			if done := w.runs(ctx, shard, h); done {
 				<-ctx.Done()
 				return
 			}
-		} else if ctx.Err() == nil && coord.IsLasting(err) {
+		case ctx.Err() != nil:
+		case errors.Is(err, coord.ErrDenied) && !w.refused(ctx, shard, err):
+			pause = min(max(2*pause, firstPause), lastPause)
+			_ = driverkit.Sleep(ctx, driverkit.Jitter(pause))
+			continue
+		case coord.IsLasting(err):
 			w.fail(err)
 			return
 		}
 		_ = retries.Sleep(ctx, began)
 	}
+}
+
+func (w *work) granted(shard int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.denied, shard)
+}
+
+// refused notes that a shard's lock was, and reports it, unless all that are to be owned are refused by now: then somebody has to hear of
+// it who can give the right, and whoever can write the line of one shard only cannot bring that about for those who own others.
+func (w *work) refused(ctx context.Context, shard int, err error) (all bool) {
+	w.mu.Lock()
+	if ctx.Err() == nil {
+		w.denied[shard] = true
+		all = len(w.denied) == len(w.owned)
+	}
+	w.mu.Unlock()
+	if w.s.report != nil && !all {
+		w.reporting.Lock()
+		defer w.reporting.Unlock()
+		w.s.report(shard, err)
+	}
+	return all
 }
 
 // runs works on a shard under a hold. It reports whether the work was done before the shard moved, or the hold was lost.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/memory"
 	"github.com/turnwise/turnwise/recipes/group"
 	"github.com/turnwise/turnwise/recipes/shards"
 	"github.com/turnwise/turnwise/verify/bubble"
@@ -408,4 +410,84 @@ func TestAShardThatIsTakenAwayNowAndThenGoesOnSoon(t *testing.T) {
 		cancel()
 		require.NoError(t, <-ended)
 	})
+}
+
+// spoil writes what is no line into the register of one, or takes that away again.
+func spoil(t *testing.T, store *memory.Store, line string, value []byte) {
+	t.Helper()
+	key := "line/" + line
+	it, err := store.Read(t.Context(), key)
+	require.NoError(t, err)
+	swap := register.Swap{Key: key, Old: it.Version}
+	if value != nil {
+		swap.Next, swap.Value = register.NewVersion(), value
+	}
+	_, err = store.Swap(t.Context(), swap)
+	require.NoError(t, err)
+}
+
+// Who can write the line of one shard keeps this one from being worked on. The others go on, and so does this one when its line is well again.
+func TestAShardThatIsRefusedLeavesTheOthersAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		spoil(t, store, "partitions/3", []byte("spoilt"))
+		b := newBoard(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var refused []time.Time
+		for i := range 3 {
+			c := coord.NewClient(register.New(store))
+			defer c.Close()
+			all.Go(func() {
+				report := shards.WithReport(func(shard int, err error) {
+					assert.Equal(t, 3, shard)
+					assert.ErrorIs(t, err, coord.ErrDenied)
+					mu.Lock()
+					defer mu.Unlock()
+					refused = append(refused, time.Now())
+				})
+				assert.NoError(t, shards.New(c, "partitions", 64, report, nil).Run(ctx, b.works(fmt.Sprint(i), time.Millisecond)))
+			})
+		}
+		time.Sleep(10 * time.Second)
+		b.counts()
+		time.Sleep(10 * time.Minute)
+		require.Len(t, b.owners(), 63)
+		require.NotContains(t, b.owners(), 3)
+		moves, _ := b.counts()
+		require.Zero(t, moves, "nothing else has moved")
+		mu.Lock()
+		require.Less(t, len(refused), 25)
+		require.Greater(t, len(refused), 10)
+		mu.Unlock()
+		spoil(t, store, "partitions/3", nil)
+		time.Sleep(2 * time.Minute)
+		require.Len(t, b.owners(), 64)
+		cancel()
+		all.Wait()
+	})
+}
+
+// Without the right to any of the shards, or to the group, there is nothing to wait for.
+func TestWhoIsRefusedAllIsTold(t *testing.T) {
+	for what, lines := range map[string][]string{
+		"all shards": {"partitions/0", "partitions/1", "partitions/2", "partitions/3"},
+		"the group":  {"partitions/members"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memory.NewStore()
+				for _, line := range lines {
+					spoil(t, store, line, []byte("spoilt"))
+				}
+				c := coord.NewClient(register.New(store))
+				defer c.Close()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				require.ErrorIs(t, shards.New(c, "partitions", 4).Run(ctx, idle), coord.ErrDenied)
+				require.NoError(t, ctx.Err())
+			})
+		})
+	}
 }

@@ -75,7 +75,8 @@ func (d *sharded) run() error {
 		over := make(chan error, 1)
 		fatal := make(chan error, d.count) // a command may still run
 		go func() {
-			over <- shards.New(w.client, d.name, int(d.count)).Run(ctx, func(ctx context.Context, shard int, h *coord.Hold) error {
+			report := shards.WithReport(func(_ int, err error) { d.say(fmt.Errorf("%w; trying it again", err)) })
+			over <- shards.New(w.client, d.name, int(d.count), report).Run(ctx, func(ctx context.Context, shard int, h *coord.Hold) error {
 				return d.own(ctx, w.at(d.name, shard, d.count), h, fatal)
 			})
 		}()
