@@ -216,12 +216,12 @@ const MaxMemo = 256
 
 // Errors that a Driver, a Session or a Place may return. Wrap them together with the service's own words.
 var (
-	ErrSessionEnded = errors.New("session ended")
-	ErrRemoved      = errors.New("node removed")
-	ErrBusy         = errors.New("line is busy")
-	ErrDenied       = errors.New("denied by the service")
-	ErrMissing      = errors.New("not there")           // what the address names at the service: a database, a directory
-	ErrUnchanged    = errors.New("nothing has changed") // besides another error, such as ErrDenied
+	ErrSessionEnded = errors.New("session ended")         // the service has ended it, and its nodes with it
+	ErrRemoved      = errors.New("node removed")          // by somebody else, such as an operator
+	ErrBusy         = errors.New("line is busy")          // a try would have had to wait: see Entry.Free
+	ErrDenied       = errors.New("denied by the service") // there is no right to it, or what stands there is not to be trusted
+	ErrMissing      = errors.New("not there")             // what the address names at the service: a database, a directory
+	ErrUnchanged    = errors.New("nothing has changed")   // besides another error, such as ErrDenied
 
 	// ErrForgot says why a session has ended, besides ErrSessionEnded: what the service had answered may be gone. Nobody is let in
 	// until the deadlines of all sessions have passed: see ForgetsOpenly.

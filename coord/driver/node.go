@@ -47,8 +47,8 @@ type Owner struct {
 // How long a Host and a Label can be, in bytes. Whatever reads nodes cuts off the rest: who waits shows whose turn it is with
 // each change, and somebody else's name of megabytes would fill his log.
 const (
-	MaxHost  = 255 // no host has a longer name
-	MaxLabel = 1 << 10
+	MaxHost  = 255     // no host has a longer name
+	MaxLabel = 1 << 10 // as much as coord.WithOwnerLabel takes
 )
 
 // Bounded returns the Owner with a Host and a Label that are no longer than MaxHost and MaxLabel.

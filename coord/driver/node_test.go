@@ -40,7 +40,7 @@ func TestACardOfANewerVersionIsNoData(t *testing.T) {
 func TestANameOnACardIsNoLongerThanWeWriteOne(t *testing.T) {
 	long := strings.Repeat("\U000e0001", 3<<18)
 	owner, data := DecodeCard(EncodeCard(Owner{Host: long, PID: 7, Label: "x" + long}, []byte("data")))
-	if owner.Host != long[:252] || owner.Label != ("x"+long)[:1021] || owner.PID != 7 || string(data) != "data" {
+	if owner.Host != long[:252] || owner.Label != ("x" + long)[:1021] || owner.PID != 7 || string(data) != "data" {
 		t.Errorf("host of %d bytes, label of %d, PID %d, %.20q", len(owner.Host), len(owner.Label), owner.PID, data)
 	}
 	ours := Owner{Host: strings.Repeat("h", MaxHost), Label: strings.Repeat("l", MaxLabel), Since: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)}

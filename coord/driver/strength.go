@@ -26,8 +26,8 @@ type Strength struct {
 type Order int
 
 const (
-	AnyOrder  Order = iota
-	FirstCome       // whoever joined first goes first, in whichever process
+	AnyOrder  Order = iota // nobody is promised a place
+	FirstCome              // whoever joined first goes first, in whichever process
 )
 
 func (o Order) String() string { return word(o, "in any order", "first come, first served") }

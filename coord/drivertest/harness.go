@@ -135,9 +135,9 @@ func (f Fate) String() string {
 type Direction int
 
 const (
-	Requests Direction = 1 << iota // from the driver to the service
-	Replies                        // from the service to the driver, its events included
-	Both     = Requests | Replies
+	Requests Direction            = 1 << iota // from the driver to the service
+	Replies                                   // from the service to the driver, its events included
+	Both     = Requests | Replies             // each way
 )
 
 // Traffic is what has passed through a link. Renewals, pings, the opening of connections and sessions, and the cancelling

@@ -17,9 +17,9 @@ type Dialect int
 
 // The dialects.
 const (
-	Postgres Dialect = 1 + iota
-	MySQL            // and MariaDB
-	SQLite
+	Postgres Dialect = 1 + iota // PostgreSQL
+	MySQL                       // and MariaDB
+	SQLite                      // version 3
 )
 
 // DefaultTable is the name of the table if New is given none.

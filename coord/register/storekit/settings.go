@@ -22,9 +22,9 @@ type Settings struct {
 type Way int
 
 const (
-	ToConnect Way = iota
-	ToOpen
-	ToNew
+	ToConnect Way = iota // from an address to a client
+	ToOpen               // from an address to a store
+	ToNew                // from the user's own connection to a driver
 )
 
 // unset is the TTL that nobody has set.
