@@ -74,8 +74,8 @@ const (
 // member, who came before, counts otherwise. Whoever counts otherwise owns nothing.
 //
 // If the lock of a shard is refused (coord.ErrDenied), as when somebody has spoilt its line, the other shards go on: see WithReport. It is
-// tried again, first after a second and in the end each minute. Only if the locks of all shards that this member should own are
-// refused at the same time does Run return that error, as it does if the group is refused.
+// tried again, first after a second and in the end each minute. Only if the locks of all shards that this member should own, two at
+// least, are refused at the same time does Run return that error, as it does if the group is refused.
 //
 // A shard moves only if it has to: a member that comes takes its part from all others, and what a member leaves goes to all others.
 // How many shards a member owns is left to chance, and is even for many shards.
@@ -268,12 +268,12 @@ func (w *work) granted(shard int) {
 }
 
 // refused notes that a shard's lock was, and reports it, unless all that are to be owned are refused by now: then somebody has to hear of
-// it who can give the right, and whoever can write the line of one shard only cannot bring that about for those who own others.
+// it who can give the right. One shard alone, of several, is not all: whoever can write its line would end one member after the other.
 func (w *work) refused(ctx context.Context, shard int, err error) (all bool) {
 	w.mu.Lock()
 	if ctx.Err() == nil {
 		w.denied[shard] = true
-		all = len(w.denied) == len(w.owned)
+		all = len(w.denied) == len(w.owned) && (len(w.owned) > 1 || w.s.count == 1)
 	}
 	w.mu.Unlock()
 	if w.s.report != nil && !all {

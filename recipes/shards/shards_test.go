@@ -470,6 +470,24 @@ func TestAShardThatIsRefusedLeavesTheOthersAlone(t *testing.T) {
 	})
 }
 
+// Where each member owns a shard or two, one that is spoilt may be all that a member owns. It would end the members one after the other.
+func TestAShardThatIsRefusedEndsNoMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		spoil(t, store, "partitions/1", []byte("spoilt"))
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 6 {
+			c := coord.NewClient(register.New(store))
+			defer c.Close()
+			all.Go(func() { assert.NoError(t, shards.New(c, "partitions", 3).Run(ctx, idle)) })
+		}
+		time.Sleep(10 * time.Minute)
+		cancel()
+		all.Wait()
+	})
+}
+
 // Without the right to any of the shards, or to the group, there is nothing to wait for.
 func TestWhoIsRefusedAllIsTold(t *testing.T) {
 	for what, lines := range map[string][]string{
