@@ -100,25 +100,82 @@ func TestWhoSpoilsOneKeyKeepsNobodyFromListingTheOthers(t *testing.T) {
 	storecheck.ListsTheOthers(t, c, "orders")
 }
 
-// A key that is gone looks like one that was thrown away, be it by a user who may write that one key alone.
-func TestAStrangerWhoDeletesOneKeyLetsNobodyIn(t *testing.T) {
-	address := servers.Redis(t).Addrs()[0]
-	says := mallory(t, address, "turnwise:line/his")
-	connect := func() *coord.Client {
-		return storecheck.Connected(t, func(ctx context.Context) (*coord.Client, error) {
-			return Connect(ctx, address, WithTTL(2*time.Second), WithLongestTTL(2*time.Second))
+// An empty text reads like a key that is gone, and would end all sessions if it counted as one.
+func TestAStrangerWhoMaySetOneLineHarmsThatOneAlone(t *testing.T) {
+	const key = "turnwise:line/junk"
+	for name, what := range map[string]string{"nothing": "", "a letter": "x", "little more than a time": "xxxxxxxx0000000000000001"} {
+		t.Run(name, func(t *testing.T) {
+			address := servers.Redis(t).Addrs()[0]
+			a, b := clients(t, address)
+			if err := storecheck.Locked(t, a, "junk").Release(); err != nil {
+				t.Fatal(err)
+			}
+			good := storecheck.Locked(t, a, "good")
+			if err := as(t, address, "~"+key, "+set")("SET", key, what); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range []*coord.Client{a, b} { // who has seen the line, and who has not
+				if _, err := mutex.New(c, "junk").TryLock(redistest.Within(t, 10*time.Second)); !errors.Is(err, coord.ErrDenied) {
+					t.Errorf("the line itself: %v", err)
+				}
+			}
+			if _, err := b.Line(redistest.Within(t, 10*time.Second), "junk"); !errors.Is(err, coord.ErrDenied) {
+				t.Errorf("a look at it: %v", err)
+			}
+			storecheck.ListsTheOthers(t, b, "good")
+			storecheck.IsBusy(t, b, "good")
+			if err := good.Release(); err != nil {
+				t.Errorf("a hold of another line: %v", err)
+			}
+			if err := storecheck.Locked(t, b, "good").Release(); err != nil {
+				t.Error(err)
+			}
 		})
 	}
-	a, b := connect(), connect()
-	his, other := storecheck.Locked(t, a, "his"), storecheck.Locked(t, b, "other")
-	says("DEL", "turnwise:line/his")
-	for _, name := range []string{"his", "other"} {
-		storecheck.Locked(t, b, name)
-	}
-	for _, h := range []*coord.Hold{his, other} {
-		if h.Err() == nil {
-			t.Error("two hold")
+}
+
+// Who may write to a line can say that the next swap is reserved. It is not for longer than anybody reserves it.
+func TestAReservationThatMakesNoSenseIsNone(t *testing.T) {
+	address := servers.Redis(t).Addrs()[0]
+	a, b := clients(t, address)
+	for _, until := range []string{"until-the-dawn!!", "nan             ", "inf             ", "9999999999999999"} {
+		if err := storecheck.Locked(t, a, "junk").Release(); err != nil {
+			t.Fatal(err)
 		}
+		redistest.CLI(t, address, "SETRANGE", "turnwise:line/junk", "24", "somebody"+until)
+		h, err := mutex.New(b, "junk").TryLock(redistest.Within(t, 5*time.Second))
+		if err != nil {
+			t.Errorf("reserved %q: %v", until, err)
+			continue
+		}
+		if err := h.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A key that is gone looks like one that was thrown away, be it by a user who may write that one key alone.
+func TestAStrangerWhoDeletesOneKeyLetsNobodyIn(t *testing.T) {
+	for name, command := range map[string][]string{
+		"removes it":     {"DEL", "turnwise:line/his"},
+		"lets it expire": {"SET", "turnwise:line/his", "x", "PX", "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := servers.Redis(t).Addrs()[0]
+			says := mallory(t, address, "turnwise:line/his")
+			a, b := clients(t, address)
+			his, other := storecheck.Locked(t, a, "his"), storecheck.Locked(t, b, "other")
+			says(command...)
+			time.Sleep(10 * time.Millisecond) // until it has expired
+			for _, name := range []string{"his", "other"} {
+				storecheck.Locked(t, b, name)
+			}
+			for _, h := range []*coord.Hold{his, other} {
+				if h.Err() == nil {
+					t.Error("two hold")
+				}
+			}
+		})
 	}
 }
 

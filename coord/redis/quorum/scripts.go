@@ -42,6 +42,7 @@ var presentScript = newVote(`return {redis.call('GET', KEYS[5]) or ''}`)
 // {what it has accepted or nil, age}, or {the higher ballot that it has promised}.
 var prepareScript = newVote(`
 local had = redis.call('GETRANGE', KEYS[3], 0, 79)
+if had == '' and spoilt(KEYS[3]) then return 3 end
 if had == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if had == '' then ` + belowFloor + `
   redis.call('SET', KEYS[3], ARGV[3] .. string.rep('0', 48))
@@ -60,6 +61,7 @@ return {s, now() - tonumber(string.sub(s, 33, 48))}
 // memory before it, promises the next ballot, and returns 1, or {the higher ballot that it has promised}. Content that it had already keeps its age.
 var acceptScript = newVote(`
 local s = redis.call('GETRANGE', KEYS[3], 0, 87)
+if s == '' and spoilt(KEYS[3]) then return 3 end
 if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if s == '' then ` + belowFloor + `
   redis.call('ZADD', KEYS[2], 0, KEYS[3])
@@ -78,6 +80,7 @@ return 1
 // It returns {what it has accepted or nil, age}.
 var lookScript = newVote(`
 local s = redis.call('GETRANGE', KEYS[3], 0, MOST + 32)
+if s == '' and spoilt(KEYS[3]) then return 3 end
 if s == '' and lost(KEYS[2], KEYS[3]) then return 0 end
 if s == '' then return {false, 0} end
 if strange(s) then return 3 end

@@ -47,7 +47,8 @@ func TestAKeyThatIsNoRegisterHarmsNoOther(t *testing.T) {
 		"an impossible ballot":       strings.Repeat("9", timeAt) + "0000000000000001" + strings.Repeat("\x00", 400),
 		"short, and no numbers":      strings.Repeat("x", timeAt) + "xxxxxxxxxxxxxxxx" + "\x01\x01\x01\x01\x01\x01\x01\x01" + strings.Repeat("\x00", 8),
 		"content that ends too soon": strings.Repeat("0", 15) + "2" + strings.Repeat("1", 16) + strings.Repeat("0", 15) + "1" + strings.Repeat("1", 16) + "0000000000000001" + strings.Repeat("\x01", 100),
-		"a list":                     "",
+		"nothing":                    "",
+		"a list":                     "a list",
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := servers.Redis(t, servers.Members(3))
@@ -60,7 +61,7 @@ func TestAKeyThatIsNoRegisterHarmsNoOther(t *testing.T) {
 				return !slices.ContainsFunc(cluster.Addrs(), func(a string) bool { return redistest.CLI(t, a, "EXISTS", keyOf(q, "line/spoilt")) != "1" })
 			})
 			k := keyOf(q, "line/spoilt")
-			if value == "" {
+			if value == "a list" {
 				spoilt(t, cluster, k, []string{"DEL", k}, []string{"LPUSH", k, "x"})
 			} else {
 				spoilt(t, cluster, k, []string{"SET", k, value})

@@ -23,13 +23,18 @@ func NewGuarded(text string) *Script { return NewScript(helpers + guard + text) 
 
 // helpers are known to each script. now returns the time in us, and digits is how it is written down. That has 16 digits whatever the
 // server's clock says: on a machine that starts with 1970, and is told the date later, there would be fewer, and all that follows in a
-// register would be read from the wrong place. renewals returns the number under a key; see [Server.Renewals].
+// register would be read from the wrong place. stamp reads such a time, and is 0 if somebody has written something else there.
+// renewals returns the number under a key; see [Server.Renewals].
 const helpers = `
 local function now()
   local t = redis.call('TIME')
   return (t[1] * 1000000 + t[2]) % 9e15
 end
 local function digits(us) return string.format('%016.0f', us) end
+local function stamp(s, at)
+  local us = tonumber(string.sub(s, at, at + 15))
+  return us and us >= 0 and us < 9e15 and us or 0
+end
 local function renewals(key) return tonumber(redis.call('GET', key)) or 0 end
 `
 
@@ -47,8 +52,13 @@ local function renewals(key) return tonumber(redis.call('GET', key)) or 0 end
 // lost says what it means that a register is empty. The index names all that are not, and the mark, which is no register. So
 // if it names an empty one, or lacks the mark, the server has thrown something away, since somebody has it evict keys. Then the
 // mark goes, so that all begin anew, and the script must answer 0.
+//
+// spoilt says that a register that is read as empty is not missing: somebody has put an empty text there, which we never do. Whoever may
+// write that one key harms that one line. So it is to be asked before lost, which would end all sessions. It asks by a command that others
+// use as well: users may have been given no more.
 const guard = `
 local function has(index, key) return #redis.call('ZRANGEBYLEX', index, '[' .. key, '[' .. key) > 0 end
+local function spoilt(key) return redis.call('GET', key) == '' end
 local function lost(index, key)
   if has(index, KEYS[1]) and not has(index, key) then return false end
   redis.call('ZREM', index, key)
@@ -165,7 +175,7 @@ for _, key in ipairs(keys) do
   local s = redis.pcall('GETRANGE', key, 0, MOST)
   if type(s) ~= 'string' then s = 'a list, or a set' end
   all[1] = key
-  if s == '' and lost(KEYS[2], key) then return 0 end
+  if s == '' and not spoilt(key) and lost(KEYS[2], key) then return 0 end
   local since = tonumber(string.sub(s, ARGV[5], ARGV[5] + 15))
   local gone = ARGV[6] ~= '0' and string.sub(s, ARGV[6], ARGV[6] + 7) == '\0\0\0\0\0\0\0\0'
   if since and #s >= ARGV[5] + 15 and #s <= MOST and not gone then
@@ -174,7 +184,7 @@ for _, key in ipairs(keys) do
     all[#all + 1] = now - since
     size = size + #s
     if size > MOST then break end
-  elseif ARGV[7] == '1' and s ~= '' and not gone then
+  elseif ARGV[7] == '1' and not gone then
     all[#all + 1], all[#all + 2], all[#all + 3] = key, '?', 0
   end
 end
