@@ -1,6 +1,7 @@
 package register
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,8 +80,9 @@ func (d *Driver) EndSession(ctx context.Context, id string) error {
 		case err != nil:
 			return d.failed(ctx, err)
 		default:
-			_, err = d.sweepLines(ctx)
-			return err
+			var t toll
+			_, err = d.sweepLines(ctx, new(clearing), &t)
+			return cmp.Or(err, t.err, t.denied)
 		}
 	}
 }

@@ -3,10 +3,10 @@ package register
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // lateAtMost is longer than any request may be late. A line is deleted when it has been empty for longer: otherwise a late
@@ -74,45 +74,46 @@ func (r *remains) addSession(it Item) {
 	}
 }
 
+// clearing is what there is to do about lines: to bury the dead, and to delete what they said.
+type clearing struct{ lines, aside chores }
+
 // sweepLines removes the nodes of sessions that have gone, and what else they left behind. It returns the lines that are
-// empty. If something is denied it does the rest all the same.
-func (d *Driver) sweepLines(ctx context.Context) (empty map[string]Item, err error) {
+// empty. If something cannot be done it does the rest all the same.
+func (d *Driver) sweepLines(ctx context.Context, c *clearing, t *toll) (empty map[string]Item, err error) {
 	r, err := d.remains(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var denied error
+	dead, items := r.left()
+	if err := c.lines.do(ctx, d, slices.Collect(maps.Keys(dead)), t, func(ctx context.Context, key string) (bool, error) {
+		return true, d.bury(ctx, strings.TrimPrefix(key, lineKey), dead[key])
+	}); err != nil {
+		return nil, err
+	}
+	return r.empty, c.aside.do(ctx, d, slices.Collect(maps.Keys(items)), t, func(ctx context.Context, key string) (bool, error) {
+		return true, d.deleteItem(ctx, items[key])
+	})
+}
+
+// left returns, by keys, the sessions of each line that do not stand any more, and what they have left aside.
+func (r *remains) left() (dead map[string]map[sessionID]bool, items map[string]Item) {
+	dead, items = make(map[string]map[sessionID]bool), make(map[string]Item)
 	for name, members := range r.members {
-		if err := d.bury(ctx, name, members, r.stands); errors.Is(err, driver.ErrDenied) {
-			denied = err
-		} else if err != nil {
-			return nil, err
+		maps.DeleteFunc(members, func(id sessionID, _ bool) bool { return r.stands[id] })
+		if len(members) > 0 {
+			dead[lineKey+name] = members
 		}
 	}
 	for _, it := range r.aside {
-		if r.stands[sessionOf(it.Key)] {
-			continue
-		}
-		if err := d.deleteItem(ctx, it); errors.Is(err, driver.ErrDenied) {
-			denied = err
-		} else if err != nil {
-			return nil, err
+		if !r.stands[sessionOf(it.Key)] {
+			items[it.Key] = it
 		}
 	}
-	return r.empty, denied
+	return dead, items
 }
 
-// bury removes from a line the nodes of those members that do not stand any more.
-func (d *Driver) bury(ctx context.Context, name string, members, stands map[sessionID]bool) error {
-	over := make(map[sessionID]bool)
-	for id := range members {
-		if !stands[id] {
-			over[id] = true
-		}
-	}
-	if len(over) == 0 {
-		return nil
-	}
+// bury removes from a line the nodes of sessions that are over.
+func (d *Driver) bury(ctx context.Context, name string, over map[sessionID]bool) error {
 	c, leave := d.clerk(name)
 	defer leave()
 	return c.await(ctx, c.prune(over))
@@ -130,26 +131,26 @@ func (d *Driver) deleteItem(ctx context.Context, it Item) error {
 }
 
 // reap deletes a line's register if that is still the version that was seen to be empty for long: the sweep took a while.
-func (d *Driver) reap(ctx context.Context, name string, version Version) error {
+func (d *Driver) reap(ctx context.Context, name string, version Version) (done bool, err error) {
 	c, leave := d.clerk(name)
 	defer leave()
 	it, err := d.readItem(ctx, c.key)
 	if err != nil || it.Version != version {
-		return err
+		return false, err
 	}
 	l, err := parseLine(it.Value)
 	if err != nil {
-		return err
+		return false, err
 	}
 	// A process that makes the line again reads the epoch after this.
 	if err := d.passEpoch(max(epochOf(l.next), l.seq>>36)); err != nil {
 		if errors.Is(err, errFarEpoch) { // the line stays, which harms nobody
-			return nil
+			return false, nil
 		}
-		return err
+		return false, err
 	}
 	passed := l.seq
-	return c.await(ctx, c.want(newWish(nil, func(dr *draft, t try) error {
+	return true, c.await(ctx, c.want(newWish(nil, func(dr *draft, t try) error {
 		if dr.was != nil && dr.count == 0 && dr.seq == passed {
 			dr.deleted, dr.changed = true, true
 		} else if !t.fresh {

@@ -26,6 +26,10 @@ type sweeper struct {
 	took  [2]time.Duration   // and how long that took, and the time before
 	owed  bool               // a session has ended since
 	rest  map[sessionID]Item // sessions that rest: others may have died with one that has
+
+	ends, calls, reaps chores
+	clearing           clearing
+	gaveWay            time.Time // when it left the sweeping to others since nothing could be done
 }
 
 type emptied struct {
@@ -156,25 +160,33 @@ func (s *sweeper) resign() {
 	s.held = Version{}
 }
 
-// round ends the sessions that are dead, and removes what they leave behind.
+// round does what there is to do. It fails if the store cannot be swept, or if nothing can be done of that: others may be able to. What
+// failed before may be for nobody to do. So who has left it to others once need not do so again for long: what else there is would wait.
 func (s *sweeper) round(ctx context.Context) error {
+	var t toll
+	if err := s.clear(ctx, &t); err != nil || t.err == nil {
+		return err
+	}
+	if t.done == 0 && (t.fresh || time.Since(s.gaveWay) > lateAtMost) {
+		s.gaveWay = time.Now()
+		return t.err
+	}
+	s.d.saw(t.err)
+	return nil
+}
+
+// clear ends the sessions that are dead, and removes what they leave behind.
+func (s *sweeper) clear(ctx context.Context, t *toll) error {
 	dead, gone, err := s.look(ctx)
 	if err != nil {
 		return err
 	}
-	ended, err := s.end(ctx, dead)
+	ended, err := s.end(ctx, dead, t)
 	if err != nil {
 		return err
 	}
-	for id, it := range s.rest {
-		if h, _ := parseHeartbeat(it.Value); !ended && !h.isOverdue(it) {
-			continue
-		}
-		if err := s.d.call(ctx, id, it); errors.Is(err, driver.ErrDenied) { // as in end
-			s.d.saw(err)
-		} else if err != nil {
-			return err
-		}
+	if err := s.call(ctx, ended, t); err != nil {
+		return err
 	}
 	s.owed = s.owed || gone || ended
 	pause := sweepPart * min(s.took[0], s.took[1]) // one that was held up does not count
@@ -185,14 +197,13 @@ func (s *sweeper) round(ctx context.Context) error {
 		return nil
 	}
 	s.swept, s.owed = time.Now(), false
-	empty, err := s.d.sweepLines(ctx)
-	if errors.Is(err, driver.ErrDenied) {
-		s.d.saw(err)
-	} else if err != nil {
+	spent := t.spent
+	empty, err := s.d.sweepLines(ctx, &s.clearing, t)
+	if err != nil {
 		return err
 	}
-	s.took = [2]time.Duration{s.took[1], time.Since(s.swept)}
-	return s.reap(ctx, empty)
+	s.took = [2]time.Duration{s.took[1], time.Since(s.swept) - (t.spent - spent)} // others need not wait for what failed
+	return s.reap(ctx, empty, t)
 }
 
 // candidate is a session that seems to be dead, and the version at which it does.
@@ -239,37 +250,58 @@ func (s *sweeper) look(ctx context.Context) (dead []candidate, gone bool, err er
 }
 
 // end ends those sessions that are still as they were, and reports whether it ended any.
-func (s *sweeper) end(ctx context.Context, dead []candidate) (ended bool, err error) {
+func (s *sweeper) end(ctx context.Context, dead []candidate, t *toll) (ended bool, err error) {
+	var keys []string
+	seen := make(map[string]candidate)
 	for _, c := range dead {
+		keys = append(keys, c.id.key())
+		seen[c.id.key()] = c
+	}
+	err = s.ends.do(ctx, s.d, keys, t, func(ctx context.Context, key string) (bool, error) {
+		c := seen[key]
 		if s.d.presence != nil && !s.d.unkept(ctx, c.id) {
-			continue
+			return false, nil
 		}
-		switch err := s.d.end(ctx, c.id, c.version); {
-		case err == nil:
-			ended = true
-		case errors.Is(err, driver.ErrDenied): // perhaps another user's; that must not keep us from the others
-			s.d.saw(err)
-		case !errors.Is(err, ErrConflict):
-			return ended, err
+		err := s.d.end(ctx, c.id, c.version)
+		if errors.Is(err, ErrConflict) {
+			return false, nil
+		}
+		ended = ended || err == nil
+		return true, err
+	})
+	return ended, err
+}
+
+// call calls sessions that rest: those that seem late or, when another one has died, all.
+func (s *sweeper) call(ctx context.Context, all bool, t *toll) error {
+	var keys []string
+	for id, it := range s.rest {
+		if h, _ := parseHeartbeat(it.Value); all || h.isOverdue(it) {
+			keys = append(keys, id.key())
 		}
 	}
-	return ended, nil
+	return s.calls.do(ctx, s.d, keys, t, func(ctx context.Context, key string) (bool, error) {
+		id, _ := parseSessionID(strings.TrimPrefix(key, sessionKey))
+		return true, s.d.call(ctx, id, s.rest[id])
+	})
 }
 
 // reap deletes lines that have been empty for long.
-func (s *sweeper) reap(ctx context.Context, empty map[string]Item) error {
+func (s *sweeper) reap(ctx context.Context, empty map[string]Item, t *toll) error {
 	still := make(map[string]emptied)
+	var keys []string
 	for name, it := range empty {
 		e := s.empty[name]
 		if e.version != it.Version {
 			e = emptied{it.Version, time.Now()}
 		}
 		if still[name] = e; time.Since(e.since) > lateAtMost || it.Age > oldAtLeast {
-			if err := s.d.reap(ctx, name, it.Version); err != nil {
-				return err
-			}
+			keys = append(keys, lineKey+name)
 		}
 	}
 	s.empty = still
-	return nil
+	return s.reaps.do(ctx, s.d, keys, t, func(ctx context.Context, key string) (bool, error) {
+		name := strings.TrimPrefix(key, lineKey)
+		return s.d.reap(ctx, name, still[name].version)
+	})
 }
