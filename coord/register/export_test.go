@@ -3,6 +3,8 @@ package register
 import (
 	"strings"
 	"time"
+
+	"github.com/turnwise/turnwise/coord/driver"
 )
 
 // SetMachine has a driver run on another machine.
@@ -19,4 +21,21 @@ func SetWallClock(s Swap, ahead time.Duration) (Swap, bool) {
 	h.at = h.at.Add(ahead)
 	s.Value = h.encode()
 	return s, true
+}
+
+// LineWithDataAside returns a line of so many nodes, each with data in the register that AsideKeys names.
+func LineWithDataAside(nodes int) []byte {
+	d := newDraft(nil)
+	d.next, d.seq = firstToken(1), firstSeq(1)
+	for n := range nodes {
+		d.join(sessionID{1}, publicKey{}, uint64(n+1), "lock", driver.Owner{Since: time.Now()}, nil, 1)
+	}
+	return d.encode()
+}
+
+func AsideKeys(nodes int) (keys []string) {
+	for n := range nodes {
+		keys = append(keys, nodeID{session: sessionID{1}, n: uint64(n + 1)}.dataKey(1))
+	}
+	return keys
 }

@@ -1,7 +1,6 @@
 package register
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -137,41 +136,6 @@ func (d *Driver) readItem(ctx context.Context, key string) (Item, error) {
 			}
 			return Item{}, fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
-	}
-}
-
-// show returns up to most of a line's nodes, with all that they say. Data in a register of its own may be gone by the time
-// it is read, because its node has gone; then show looks at the line again.
-func (d *Driver) show(ctx context.Context, name string, most int) ([]driver.Node, *line, error) {
-	missing := make(map[string]bool) // registers
-look:
-	for {
-		l, err := d.read(ctx, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		var all []driver.Node
-		owners := make(map[int]*driver.Owner)
-		room := driverkit.NewRoom(driverkit.LineBytes)
-		for n := range l.nodes() {
-			if len(all) == most {
-				break
-			}
-			shown := l.full(name, n, owners)
-			if n.aside > 0 {
-				it, err := d.readItem(ctx, l.id(n).dataKey(n.aside))
-				if err != nil {
-					return nil, nil, err
-				}
-				if it.Version.IsZero() && !missing[it.Key] {
-					missing[it.Key] = true
-					continue look
-				}
-				shown.Data = bytes.Clone(it.Value)
-			}
-			all = append(all, room.Keep(shown))
-		}
-		return all, l, nil
 	}
 }
 

@@ -21,6 +21,9 @@ func NewRoom(bytes int64) *Room {
 	return r
 }
 
+// IsFull reports whether there was no more room for what a node said: then there is none for what others say.
+func (r *Room) IsFull() bool { return r.left.Load() < 0 }
+
 // Keep returns the node, without Owner and Data if there is no more room for them. It may be called from several
 // goroutines at once.
 func (r *Room) Keep(n driver.Node) driver.Node {

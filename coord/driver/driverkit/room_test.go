@@ -15,10 +15,13 @@ func TestThereIsRoomForSoMuchAndNoMore(t *testing.T) {
 	if n := r.Keep(driver.Node{Data: make([]byte, 40)}); len(n.Data) != 40 {
 		t.Errorf("it keeps %d bytes where there is room for 40", len(n.Data))
 	}
+	if r.IsFull() {
+		t.Error("it is full before there was no room for something")
+	}
 	if n := r.Keep(loud); n.ID != "a" || n.Kind != "lock" || n.Owner != (driver.Owner{}) || n.Data != nil {
 		t.Errorf("it keeps %+v where there is no room", n)
 	}
-	if n := r.Keep(driver.Node{Data: []byte("x")}); n.Data != nil {
+	if n := r.Keep(driver.Node{Data: []byte("x")}); n.Data != nil || !r.IsFull() {
 		t.Error("there is room again")
 	}
 }
