@@ -15,15 +15,15 @@ import (
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
-// counted counts what is asked, and may refuse or swallow all.
-type counted struct {
+// outage counts what is asked, and may refuse or swallow all.
+type outage struct {
 	*memory.Store
 	asked   atomic.Int64
 	refuses atomic.Bool
 	eats    atomic.Bool
 }
 
-func (c *counted) pass(ctx context.Context) error {
+func (c *outage) pass(ctx context.Context) error {
 	c.asked.Add(1)
 	switch {
 	case c.refuses.Load():
@@ -35,14 +35,14 @@ func (c *counted) pass(ctx context.Context) error {
 	return nil
 }
 
-func (c *counted) Read(ctx context.Context, key string) (register.Item, error) {
+func (c *outage) Read(ctx context.Context, key string) (register.Item, error) {
 	if err := c.pass(ctx); err != nil {
 		return register.Item{}, err
 	}
 	return c.Store.Read(ctx, key)
 }
 
-func (c *counted) Swap(ctx context.Context, s register.Swap) (register.Item, error) {
+func (c *outage) Swap(ctx context.Context, s register.Swap) (register.Item, error) {
 	if err := c.pass(ctx); err != nil {
 		return register.Item{}, err
 	}
@@ -55,7 +55,7 @@ func TestTriesWhileTheStoreIsAwayLeaveNothing(t *testing.T) {
 		for _, lines := range []int{1, 100} {
 			t.Run(fmt.Sprint(how, ", ", lines, " lines"), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					way := &counted{Store: memory.NewStore()}
+					way := &outage{Store: memory.NewStore()}
 					c := coord.NewClient(register.New(way))
 					defer c.Close()
 					h, err := mutex.New(c, "first").Lock(t.Context())
