@@ -23,6 +23,9 @@ type chores struct {
 // mostChore is how many requests' time a chore has. It takes several, and some of them may meet conflicts.
 const mostChore = 4
 
+// mostInVain is how many chores' time a round spends on those of a kind that fail. The rest is for the next round: others wait for it.
+const mostInVain = 4
+
 // chorePart says that what fails again and again takes up at most one part in chorePart of the time.
 const chorePart = 5
 
@@ -39,12 +42,15 @@ type toll struct {
 // is noted in the toll.
 func (c *chores) do(ctx context.Context, d *Driver, keys []string, t *toll, chore func(ctx context.Context, key string) (done bool, err error)) error {
 	failed := make(map[string]time.Time)
+	before := t.spent
 	slices.SortStableFunc(keys, func(a, b string) int { return c.failed[a].Compare(c.failed[b]) })
 	for _, key := range keys {
 		began := time.Now()
-		last, before := c.failed[key]
-		if before && began.Before(c.again) {
-			failed[key] = last
+		last, again := c.failed[key]
+		if t.spent-before > mostInVain*mostChore*d.timeout || again && began.Before(c.again) {
+			if again {
+				failed[key] = last
+			}
 			continue
 		}
 		done, err := d.chore(ctx, key, chore)
@@ -58,9 +64,9 @@ func (c *chores) do(ctx context.Context, d *Driver, keys []string, t *toll, chor
 			spent := time.Since(began)
 			failed[key] = time.Now()
 			t.spent += spent
-			t.fresh = t.fresh || !before
+			t.fresh = t.fresh || !again
 			t.err = cmp.Or(t.err, err)
-			if before {
+			if again {
 				c.again = time.Now().Add(chorePart * spent)
 			}
 		case done:
@@ -76,7 +82,7 @@ func (d *Driver) chore(ctx context.Context, key string, do func(ctx context.Cont
 	cctx, cancel := context.WithTimeout(ctx, mostChore*d.timeout)
 	defer cancel()
 	done, err = do(cctx, key)
-	if err != nil && cctx.Err() != nil && ctx.Err() == nil {
+	if err != nil && cctx.Err() != nil && ctx.Err() == nil && !errors.Is(err, ErrForgot) {
 		err = errUnanswered // the caller's time is not up
 	}
 	if err != nil {

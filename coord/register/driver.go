@@ -127,22 +127,18 @@ func (d *Driver) Open(ctx context.Context) (driver.Session, error) {
 		return nil, err
 	}
 	s := newSession(d)
-	if err := s.open(ctx); err != nil {
+	if err = s.open(ctx); err != nil {
+		err = d.failed(ctx, err)
+	} else if d.hadTrouble(asked) { // the server may have come back with an older disk since it was asked what it remembers
+		_, err = d.remembers(ctx)
+	}
+	if err == nil && !d.begin(s, lapses) {
+		err = fmt.Errorf("%w while the session was opened", ErrForgot)
+	}
+	if err != nil {
 		s.life.End(errUnopened)
 		s.free()
-		return nil, d.failed(ctx, err)
-	}
-	if d.hadTrouble(asked) { // the server may have come back with an older disk since it was asked what it remembers
-		if _, err := d.remembers(ctx); err != nil {
-			s.life.End(errUnopened)
-			s.free()
-			return nil, err
-		}
-	}
-	if !d.begin(s, lapses) {
-		s.life.End(errUnopened)
-		s.free()
-		return nil, fmt.Errorf("%w while the session was opened", ErrForgot)
+		return nil, err
 	}
 	if !d.life.Go(func() {
 		<-s.life.Done()

@@ -270,11 +270,16 @@ func (s *session) renewOnce(sent time.Time) error {
 	return err
 }
 
-// forgetTries drops the tries that cannot be applied any more: the store may be away for days.
+// forgetTries drops tries that are old: the store may be away for days. The first ones stay: one of them is likely to have been applied,
+// or to be when a server that was stopped goes on.
 func (s *session) forgetTries(now time.Time) {
-	if len(s.tries)%256 == 0 {
-		maps.DeleteFunc(s.tries, func(_ Version, sent time.Time) bool { return now.Sub(sent) > lateAtMost })
+	if len(s.tries)%256 != 0 {
+		return
 	}
+	early := time.Duration(s.proven.Load()) + lateAtMost
+	maps.DeleteFunc(s.tries, func(_ Version, sent time.Time) bool {
+		return now.Sub(sent) > lateAtMost && s.d.clock.own(sent) > early
+	})
 }
 
 // isCall reports whether what stands in the session's register was put there by somebody who calls it. needs renewing.

@@ -43,7 +43,7 @@ type asides struct {
 // Whoever may write to a line can name data that is not there, for as many nodes as a line has room for. So a line is looked at only so
 // often. Nor is more data read when as much is lost as only somebody who harms the line can have seen to. What is not read is not shown.
 const (
-	mostLooks = 3
+	mostLooks = 20 // who stays may say something else with each look
 	mostLost  = 16
 )
 

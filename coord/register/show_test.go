@@ -142,3 +142,44 @@ func TestWhoStaysIsShownWithHisDataHoweverManyLeave(t *testing.T) {
 		}
 	})
 }
+
+// fickle is a store in which a node says something else whenever what it says is about to be read.
+type fickle struct {
+	register.Store
+	change func()
+}
+
+func (f *fickle) Read(ctx context.Context, key string) (register.Item, error) {
+	if strings.HasPrefix(key, "data/") {
+		f.change()
+	}
+	return f.Store.Read(ctx, key)
+}
+
+func TestWhoSaysSomethingElseWithEachLookIsShownWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		owner, s := open(t, store)
+		defer shut(t, owner)
+		long := func(n int) []byte { return bytes.Repeat([]byte{byte('a' + n)}, 1000) }
+		p, _, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lead, Data: long(0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes := 0
+		d := register.New(&fickle{store, func() {
+			if changes == 8 {
+				return
+			}
+			changes++
+			if err := p.Amend(t.Context(), rules.Lead, long(changes)); err != nil {
+				t.Error(err)
+			}
+		}})
+		defer shut(t, d)
+		all, err := d.Line(t.Context(), "line")
+		if err != nil || len(all) != 1 || len(all[0].Data) != 1000 {
+			t.Errorf("%d nodes are seen, %v", len(all), err)
+		}
+	})
+}
