@@ -239,10 +239,10 @@ func (w *work) own(ctx context.Context, shard int) {
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
 		began := time.Now()
+		w.asks(shard)
 		h, err := m.Lock(ctx)
 		switch {
 		case err == nil:
-			w.granted(shard)
 			pause = 0
 			if done := w.runs(ctx, shard, h); done {
 				<-ctx.Done()
@@ -261,7 +261,8 @@ func (w *work) own(ctx context.Context, shard int) {
 	}
 }
 
-func (w *work) granted(shard int) {
+// asks notes that a shard's lock is asked for: it may not be refused any more.
+func (w *work) asks(shard int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.denied, shard)
