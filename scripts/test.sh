@@ -21,7 +21,7 @@ test=(go test -race -trimpath -count=1 -timeout 45m)
 # Logs are long, and whoever shows them may cut them: what failed, and why, stands at the end once more.
 in_short() {
 	echo "test.sh: in short:" >&2
-	grep -E '^ *--- FAIL|^ +[A-Za-z0-9_-]+\.go:[0-9]+: |^panic: |^FAIL' "$out" | grep -vE ' level=[A-Z]+ | it is run again' | cut -c1-400 | tail -60 >&2
+	grep -E '^ *--- FAIL|^[[:space:]]+[A-Za-z0-9_-]+\.go:[0-9]+: |^[[:space:]]+Error:[[:space:]]|^(panic|fatal error): |^FAIL|^SIGSEGV|^WARNING: DATA RACE|^[^ ]+\.go:[0-9]+:[0-9]+: ' "$out" | grep -vE ' level=[A-Z]+ | it is run again' | cut -c1-400 | tail -60 >&2
 }
 
 "${test[@]}" -p $side_by_side "$@" 2>&1 | tee "$out"

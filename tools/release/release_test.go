@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"debug/buildinfo"
@@ -329,15 +330,12 @@ func TestRPM(t *testing.T) {
 
 // The real rpm installs the package into a folder, finds there what it has installed, and removes it.
 func TestRPMIsInstalledAndRemoved(t *testing.T) {
-	cache, err := os.UserCacheDir()
-	must(t, err)
-	if dir := os.Getenv("TURNWISE_SERVERS"); dir != "" {
-		cache = dir
-	} else {
-		cache = filepath.Join(cache, "turnwise")
+	cache := os.Getenv("TURNWISE_SERVERS") // where scripts/deps.sh puts it
+	if cache == "" {
+		cache = filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(os.Getenv("HOME"), ".cache")), "turnwise")
 	}
 	program := filepath.Join(cache, "rpm", "rpm")
-	if _, err := os.Stat(program); err != nil {
+	if _, err := os.Stat(program); err != nil && os.Getenv("TURNWISE_REQUIRE_SERVERS") == "" {
 		t.Skip("there is no rpm; make deps fetches it:", err)
 	}
 	if runtime.GOARCH != "amd64" {
