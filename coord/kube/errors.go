@@ -27,10 +27,10 @@ func (s *Store) advise(err error) (says string, class error) {
 	if storekit.IsUntrusted(err) {
 		return "the API server's certificate is not to be trusted; see WithCAFile", driver.ErrDenied
 	}
-	var st *status
 	if errors.Is(err, errAlien) {
 		return "", s.alien()
 	}
+	var st *status
 	if !errors.As(err, &st) {
 		return "", nil
 	}

@@ -36,7 +36,8 @@
 // ended: their contexts, their bodies and their connections. The newer request then waits until their handlers have returned.
 // A handler that goes on after its context has ended holds up the newer ones, but never writes after them. A request that
 // the fence does not let through, or that nobody can judge, ends no other. So if the fence itself waits for a handler, as
-// sqlfence does for a transaction that has passed for the line, the newer request waits until that transaction has ended.
+// sqlfence does for a transaction that has passed for the line, the newer request waits until that transaction has ended. So
+// read the body before the transaction begins, and give the server a ReadTimeout.
 //
 // Over a restart, and among several servers, as much as the [fence.Fence] remembers: fence.Local forgets at a
 // restart, sqlfence and redisfence do not. A handler that is paused on one server can still write after

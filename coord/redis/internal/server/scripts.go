@@ -18,7 +18,7 @@ func NewScript(text string) *Script {
 }
 
 // NewGuarded returns a script that does nothing unless the server has the memory that its caller knows; see [Server.RunIn].
-// Its KEYS[1] is the mark, and its ARGV[1] the memory.
+// Its KEYS[1] is the mark, and its ARGV[1] what the caller knows: the memory, and the replication id. It has the former as memory.
 func NewGuarded(text string) *Script { return NewScript(helpers + guard + text) }
 
 // helpers are known to each script. now returns the time in us, and digits is how it is written down. That has 16 digits whatever the
