@@ -297,6 +297,33 @@ func TestARestartFromAnOldFileIsNoOldMemory(t *testing.T) {
 	}
 }
 
+// A server that was started with a backup says that it remembers what the backup does. Whoever has seen more renewals ends that.
+func TestWhoHasSeenMoreThanABackupEndsItsMemory(t *testing.T) {
+	m := servers.Redis(t, servers.AppendOnly("always")).Member(0)
+	s := open1(t, m.Addr())
+	it := redistest.Put(t, s, "session", "one")
+	renew := func() {
+		t.Helper()
+		swap := register.Swap{Key: "session", Old: it.Version, Next: register.NewVersion(), Value: []byte("renewed"), Clock: true}
+		storecheck.Eventually(t, "the session to be renewed", func() (done bool) { // to keep its disk the server is started anew
+			now, err := s.Swap(register.ForRenewal(redistest.Within(t, time.Minute)), swap)
+			if err == nil {
+				it = now
+			}
+			return err == nil
+		})
+	}
+	renew()
+	before := redistest.Remembered(t, s)
+	m.KeepDisk(t)
+	renew()
+	m.PutBackDisk(t)
+	forgets(t, s)
+	if after := redistest.Remembered(t, s); after.ID == before.ID {
+		t.Errorf("it goes on with the memory of the backup, %s", after.ID)
+	}
+}
+
 // lateTraffic holds up the answer in which a number stands.
 type lateTraffic struct {
 	number []byte

@@ -175,7 +175,7 @@ var register = []Bug{
 		"coord/register/chores.go", `context.WithTimeout(ctx, mostChore*d.timeout)`, `context.WithCancel(ctx)`,
 		testsRegister("TestWhatCannotBeSweptKeepsNobodyFromSweepingTheRest")),
 	one("register: what fails again and again is tried in each sweep",
-		"coord/register/chores.go", `if before && began.Before(c.again) {`, `if before && began.Before(c.again) && false {`,
+		"coord/register/chores.go", `|| again && began.Before(c.again) {`, `|| again && began.Before(c.again) && false {`,
 		testsRegister("TestWhatCannotBeSweptKeepsNobodyFromSweepingTheRest")),
 	one("register: who cannot do what nobody can leaves the sweeping to others each time",
 		"coord/register/sweep.go", `(t.fresh || time.Since(s.gaveWay) > lateAtMost)`, `(t.fresh || time.Since(s.gaveWay) >= 0)`,
