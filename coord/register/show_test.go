@@ -88,17 +88,17 @@ func TestDataForWhichThereIsNoRoomIsNotRead(t *testing.T) {
 	})
 }
 
-// dwindling is a store in which a few nodes leave the line whenever its data is read.
-type dwindling struct {
+// meanwhile is a store in which something is done whenever what a node says is about to be read.
+type meanwhile struct {
 	register.Store
-	leave func()
+	do func()
 }
 
-func (d *dwindling) Read(ctx context.Context, key string) (register.Item, error) {
+func (m *meanwhile) Read(ctx context.Context, key string) (register.Item, error) {
 	if strings.HasPrefix(key, "data/") {
-		d.leave()
+		m.do()
 	}
-	return d.Store.Read(ctx, key)
+	return m.Store.Read(ctx, key)
 }
 
 // Who leaves while a long line is read takes his data with him. All others are shown with theirs.
@@ -118,7 +118,7 @@ func TestWhoStaysIsShownWithHisDataHoweverManyLeave(t *testing.T) {
 			places = append(places, p)
 		}
 		gone := 0
-		d := register.New(&dwindling{store, func() {
+		d := register.New(&meanwhile{store, func() {
 			for range 2 {
 				if gone < leaving {
 					leave(t, places[nodes-1-gone])
@@ -143,19 +143,6 @@ func TestWhoStaysIsShownWithHisDataHoweverManyLeave(t *testing.T) {
 	})
 }
 
-// fickle is a store in which a node says something else whenever what it says is about to be read.
-type fickle struct {
-	register.Store
-	change func()
-}
-
-func (f *fickle) Read(ctx context.Context, key string) (register.Item, error) {
-	if strings.HasPrefix(key, "data/") {
-		f.change()
-	}
-	return f.Store.Read(ctx, key)
-}
-
 func TestWhoSaysSomethingElseWithEachLookIsShownWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
@@ -167,7 +154,7 @@ func TestWhoSaysSomethingElseWithEachLookIsShownWithIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		changes := 0
-		d := register.New(&fickle{store, func() {
+		d := register.New(&meanwhile{store, func() {
 			if changes == 8 {
 				return
 			}

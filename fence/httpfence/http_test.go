@@ -154,13 +154,15 @@ func TestNobodyIsLetThroughWhileTheKeeperIsAway(t *testing.T) {
 	assert.NotContains(t, string(text), "secret")
 }
 
-func TestOneWhoIsOvertakenWhileTheKeeperIsAskedIsRefused(t *testing.T) {
+// overtaken sends a request that asks the fence for as long as ask takes, and meanwhile a newer one, which passes. Then it calls passed. The
+// older request must be refused.
+func overtaken(t *testing.T, ask func(ctx context.Context) error, passed func()) {
+	t.Helper()
 	local, asked := new(fence.Local), make(chan struct{})
 	url := serve(t, passing(func(ctx context.Context, line string, s fence.Stamp) error {
 		if s.Token == 1 {
 			close(asked)
-			<-ctx.Done()
-			return ctx.Err()
+			return ask(ctx)
 		}
 		return local.Pass(ctx, line, s)
 	}), func(_ http.ResponseWriter, r *http.Request) {
@@ -172,7 +174,15 @@ func TestOneWhoIsOvertakenWhileTheKeeperIsAskedIsRefused(t *testing.T) {
 	go func() { first <- send(t, url, fence.Stamp{Token: 1}, nil) }()
 	<-asked
 	assert.Equal(t, 200, send(t, url, fence.Stamp{Token: 2}, nil))
+	passed()
 	assert.Equal(t, 412, <-first)
+}
+
+func TestOneWhoIsOvertakenWhileTheKeeperIsAskedIsRefused(t *testing.T) {
+	overtaken(t, func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}, func() {})
 }
 
 // running is a handler that waits until it is told to go on, and says what it does.
@@ -295,25 +305,11 @@ func TestOneWhomTheFenceDoesNotLetThroughEndsNobody(t *testing.T) {
 
 // One that asks the fence for a long time is nobody's reason to wait: when it is let through at last, it is too late.
 func TestANewerRequestDoesNotWaitForAnOlderOneThatAsksTheFence(t *testing.T) {
-	local, asked, answer := new(fence.Local), make(chan struct{}), make(chan struct{})
-	url := serve(t, passing(func(ctx context.Context, line string, s fence.Stamp) error {
-		if s.Token == 1 {
-			close(asked)
-			<-answer
-			return nil // it passed before the newer one did, but the answer was long on its way
-		}
-		return local.Pass(ctx, line, s)
-	}), func(_ http.ResponseWriter, r *http.Request) {
-		if s, _ := httpfence.Stamp(r.Context()); s.Token == 1 {
-			t.Error("it was let through")
-		}
-	})
-	first := make(chan int, 1)
-	go func() { first <- send(t, url, fence.Stamp{Token: 1}, nil) }()
-	<-asked
-	assert.Equal(t, 200, send(t, url, fence.Stamp{Token: 2}, nil))
-	close(answer)
-	assert.Equal(t, 412, <-first)
+	answer := make(chan struct{})
+	overtaken(t, func(context.Context) error {
+		<-answer
+		return nil // it passed before the newer one did, but the answer was long on its way
+	}, func() { close(answer) })
 }
 
 // However those of several tokens come, pass the fence and leave: two tokens are never inside at once, nor an older one after a newer.
