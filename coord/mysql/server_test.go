@@ -14,7 +14,10 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
+func TestMain(m *testing.M) {
+	servers.MostlyWaiting()
+	os.Exit(servers.Main(m))
+}
 
 // durable is a server whose data survive a crash, by its own settings.
 func durable(t testing.TB, opts ...servers.Option) *servers.Member {

@@ -25,8 +25,9 @@ type strangers struct {
 	m *servers.Member
 }
 
-func withStrangers(t testing.TB, opts ...servers.Option) *strangers {
+func withStrangers(t *testing.T, opts ...servers.Option) *strangers {
 	t.Helper()
+	t.Parallel() // most of these mostly wait, each beside a server of its own
 	s := &strangers{t, durable(t, opts...)}
 	engine := "MyISAM" // no rollback takes anything out of it
 	s.admin(`CREATE USER mallory@'127.0.0.1'`, `CREATE USER app@'127.0.0.1'`, `CREATE USER poor@'127.0.0.1'`,

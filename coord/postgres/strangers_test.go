@@ -31,8 +31,9 @@ type strangers struct {
 	m *servers.Member
 }
 
-func withStrangers(t testing.TB, opts ...servers.Option) *strangers {
+func withStrangers(t *testing.T, opts ...servers.Option) *strangers {
 	t.Helper()
+	t.Parallel() // most of these mostly wait, each beside a server of its own
 	s := &strangers{t, durable(t, opts...)}
 	s.admin(`CREATE ROLE mallory LOGIN`, `CREATE ROLE app LOGIN`, `GRANT CREATE ON SCHEMA public TO PUBLIC`,
 		// What runs leaves a mark that no rollback takes away.

@@ -60,8 +60,8 @@ var targets = []target{
 	{"etcd", "coord/etcd", []string{"."}, of("."), 75, 10 * time.Minute},
 	{"redis", "coord/redis", []string{".", "internal/server"}, quick("."), 75, 10 * time.Minute},
 	{"quorum", "coord/redis", []string{"quorum"}, quick("quorum"), 75, 10 * time.Minute},
-	{"postgres", "coord/postgres", []string{"."}, quick("."), 75, 10 * time.Minute},
-	{"mysql", "coord/mysql", []string{"."}, quick("."), 75, 10 * time.Minute},
+	{"postgres", "coord/postgres", []string{"."}, quick("."), 75, 15 * time.Minute},
+	{"mysql", "coord/mysql", []string{"."}, quick("."), 75, 15 * time.Minute},
 	{"nats", "coord/nats", []string{"."}, quick("."), 75, 10 * time.Minute},
 	{"backend", "backend", []string{"."}, of("."), 75, 2 * time.Minute},
 	{"tool", "cmd/turnwise", []string{"internal/..."}, []suite{

@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -169,6 +170,14 @@ func ScratchFor(t testing.TB) string {
 	}
 	t.Cleanup(remove)
 	return dir
+}
+
+// MostlyWaiting lets six parallel tests run at once, however few processors there are, unless -parallel says how many. TestMain calls it
+// before [Main], where tests mostly wait while their servers do nothing.
+func MostlyWaiting() {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 }
 
 // Main runs the tests of a package in [Surroundings] that are the same everywhere. They may share servers, which Main then
