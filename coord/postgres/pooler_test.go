@@ -63,6 +63,16 @@ func TestTheDefaultsOfARoleDoNotMatterBehindAPooler(t *testing.T) {
 	worksThroughout(t, s)
 }
 
+// The connections of a pooler are everybody's: what is set on one of them would be set for whoever comes next.
+func TestBehindAPoolerNothingIsSetForOthers(t *testing.T) {
+	m := durable(t)
+	pooler := servers.PgBouncer(t, m, servers.Config("default_pool_size = 1")).Member(0)
+	opened(t, pooler.URL(), WithPolling()).Close()
+	if path, own := query(t, pooler.URL(), "SHOW search_path"), query(t, m.URL(), "SHOW search_path"); path != own {
+		t.Errorf("whoever comes next searches in %s, and not in %s", path, own)
+	}
+}
+
 func TestStoreBehindAPooler(t *testing.T) {
 	m := durable(t)
 	pooler := servers.PgBouncer(t, m, servers.Config("default_pool_size = 5", "max_client_conn = 500")).Member(0)
