@@ -81,6 +81,9 @@ func TestATableMadeByHandNeedsFewRights(t *testing.T) {
 	if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "GRANT") {
 		t.Errorf("a swap that is not allowed: %v", err)
 	}
+	query(t, m.URL(), `TRUNCATE locks."Of us"`) // what has been emptied is to be filled
+	_, err = Open(within(t, 20*time.Second), storecheck.As(t, m.URL(), "poor", "", ""), WithTable("locks.Of us"))
+	storecheck.Refused(t, err, driver.ErrDenied, "GRANT")
 	query(t, m.URL(), `DROP TABLE locks."Of us"`)
 	if _, err = s.Read(within(t, 10*time.Second), "k"); !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "dropped") {
 		t.Errorf("a table that is gone: %v", err)
