@@ -10,8 +10,8 @@ import (
 // Observer is told what a client does, for logs, metrics and traces (see package trace). Each hook may be nil.
 //
 // Hooks but Acquiring are called one after the other, in the order in which things happened, on a goroutine of their own. That is a
-// little after the fact, perhaps after the call in question has returned, so at says when it happened. Close and
-// Shutdown wait a moment for them. The end of a session is told after the losses that it caused, and before the next
+// little after the fact, perhaps after the call in question has returned, so at says when it happened. Where turns follow one another
+// without a pause, it is a millisecond after. Close and Shutdown wait a moment for them. The end of a session is told after the losses that it caused, and before the next
 // session. A slow hook delays only what is told after it, so it keeps no hold alive; but what has not been told yet
 // takes memory. Nobody recovers a hook that panics: the program ends, and its stack says where.
 //
@@ -76,8 +76,17 @@ type teller struct {
 type telling struct {
 	mu      sync.Mutex
 	news    []func()
-	running bool // run is under way
+	running bool // run is under way, or will be
+
+	rested time.Time // when run last had no more to tell
+	quick  int       // how often in a row it was wanted again soon after that
 }
+
+// Who turns fast is told of together: to start run wakes a processor, which costs the caller as much as some turns do.
+const (
+	gather = time.Millisecond
+	burst  = 32
+)
 
 // of returns who tells of one call and of its hold: t itself, if nobody in particular wants to know.
 func (t *teller) of(ctx context.Context) *teller {
@@ -100,9 +109,19 @@ func (t *telling) tell(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.news = append(t.news, f)
-	if !t.running {
-		t.running = true
+	if t.running {
+		return
+	}
+	t.running = true
+	if time.Since(t.rested) > gather {
+		t.quick = 0
+	} else {
+		t.quick++
+	}
+	if t.quick < burst {
 		go t.run()
+	} else {
+		time.AfterFunc(gather, t.run)
 	}
 }
 
@@ -112,7 +131,9 @@ func (t *telling) run() {
 		t.mu.Lock()
 		news := t.news
 		t.news = nil
-		t.running = len(news) > 0
+		if t.running = len(news) > 0; !t.running {
+			t.rested = time.Now()
+		}
 		t.mu.Unlock()
 		if len(news) == 0 {
 			return
