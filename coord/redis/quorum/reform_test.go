@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -730,4 +731,57 @@ func TestAMemberThatForgetsWhileAnotherIsReplacedStopsNobodyForGood(t *testing.T
 			t.Errorf("told %d: without those who knew, there stands %q", told, got.Value)
 		}
 	}
+}
+
+// A replica that attaches to a server, for a backup perhaps, gives it another replication id. It forgets nothing by that.
+func TestAReplicaThatAttachesHaltsNoStepOfHeal(t *testing.T) {
+	cluster := servers.Redis(t, servers.Members(6))
+	all := cluster.Addrs()
+	q := openNamed(t, all[:3]...)
+	it := redistest.Put(t, q, "a", "one")
+	redistest.CLI(t, all[0], "FLUSHALL")
+	storecheck.Eventually(t, "two votes", func() bool { return voters(q) == 2 })
+
+	ctx := redistest.Within(t, 20*time.Second)
+	look := func() []member {
+		members, err := q.survey(ctx, func([]member) bool { return false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return members
+	}
+	members := look()
+	r := rosterOf(members)
+	next, err := q.heals(r, members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.enact(ctx, r, next, members); err != nil {
+		t.Fatal(err)
+	}
+	members = look()
+	for i, leader := range all[:3] {
+		before := replicationID(t, leader)
+		host, port, _ := net.SplitHostPort(leader)
+		redistest.CLI(t, all[3+i], "REPLICAOF", host, port)
+		storecheck.Eventually(t, "another replication id", func() bool { return replicationID(t, leader) != before })
+	}
+	m := unfilled(next, members)
+	if m == nil {
+		t.Fatal("nobody has to be filled, so this shows nothing")
+	}
+	if err := q.fill(ctx, next, m, members); err != nil {
+		t.Fatal(err)
+	}
+	storecheck.Eventually(t, "three votes", func() bool { return voters(q) == 3 })
+	cluster.Member(1).Kill()
+	if got := redistest.Read(t, q, "a"); got.Version != it.Version {
+		t.Errorf("there stands %q", got.Value)
+	}
+}
+
+func replicationID(t *testing.T, address string) string {
+	t.Helper()
+	_, id, _ := strings.Cut(redistest.CLI(t, address, "INFO", "replication"), "master_replid:")
+	return id[:40]
 }

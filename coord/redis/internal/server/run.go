@@ -52,7 +52,19 @@ func (s *Server) Run(ctx context.Context, known Known, what *Script, keys, args 
 // is register.ErrForgot. After any other error it is open what the script did. KEYS of the script begin with the mark, before keys, and
 // its ARGV with what the caller knows, before args.
 func (s *Server) RunIn(ctx context.Context, m Memory, what *Script, keys, args []string) (rueidis.RedisMessage, error) {
-	return s.runIn(ctx, m, s.lastHistory(), what, keys, args)
+	reply, err := s.runIn(ctx, m, s.lastHistory(), what, keys, args)
+	if !errors.Is(err, register.ErrForgot) {
+		return reply, err
+	}
+	// The mark may just have to be written again, as in Run.
+	now, err := s.Recall(ctx)
+	switch {
+	case err != nil:
+		return reply, err
+	case now.id != m.id:
+		return reply, register.ErrForgot
+	}
+	return s.runIn(ctx, m, now.history, what, keys, args)
 }
 
 // lastHistory returns the replication id that the server had when it was looked at last.
