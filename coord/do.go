@@ -28,9 +28,10 @@ func Do(ctx context.Context, acquire func(context.Context) (*Hold, error), fn fu
 
 // Chan acquires in the background, for a select; recipes build their LockChan on it. The channel delivers one Result,
 // and is closed once there is nothing left to take back. If ctx ends, or the hold is lost, before the Result has been
-// received, the hold is released and the channel delivers the error instead.
+// received, the hold is released and the channel delivers the error instead. If acquire ends its goroutine (runtime.Goexit), the
+// channel delivers ErrInvalid.
 func Chan(ctx context.Context, acquire func(context.Context) (*Hold, error)) <-chan Result {
 	return taken.Chan(ctx, acquire, func(h *Hold, err error) Result { return Result{h, err} }, func(h *Hold, err error) error {
 		return &Error{Op: "acquire", Line: h.acquired.line, Err: err}
-	})
+	}, &Error{Op: "acquire", Err: fmt.Errorf("%w: the function has ended its goroutine", ErrInvalid)})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,4 +154,18 @@ func TestAnErrorIsDeliveredToo(t *testing.T) {
 		assert.False(t, more)
 		require.NoError(t, holder.Release())
 	})
+}
+
+// What acquires may call t.FailNow, which ends its goroutine. Who receives must not take that for a hold.
+func TestAChanWhoseFunctionDoesNotReturnDeliversAnError(t *testing.T) {
+	results := coord.Chan(t.Context(), func(context.Context) (*coord.Hold, error) {
+		runtime.Goexit()
+		return nil, nil
+	})
+	r, delivered := <-results
+	require.True(t, delivered)
+	assert.Nil(t, r.Hold)
+	require.ErrorIs(t, r.Err, coord.ErrInvalid)
+	_, more := <-results
+	assert.False(t, more)
 }

@@ -35,13 +35,21 @@ func Do[H Hold](ctx context.Context, acquire func(context.Context) (H, error), f
 	return fn(ctx, h)
 }
 
-// Chan acquires in the background; see coord.Chan. result makes what the channel delivers, and late wraps what ended a hold
-// that nobody received.
-func Chan[H Hold, R any](ctx context.Context, acquire func(context.Context) (H, error), result func(H, error) R, late func(H, error) error) <-chan R {
+// Chan acquires in the background; see coord.Chan. result makes what the channel delivers, late wraps what ended a hold that nobody
+// received, and exited is delivered if acquire does not return.
+func Chan[H Hold, R any](ctx context.Context, acquire func(context.Context) (H, error), result func(H, error) R, late func(H, error) error, exited error) <-chan R {
 	results := make(chan R, 1)
 	go func() {
 		defer close(results)
+		returned := false
+		defer func() {
+			if !returned { // runtime.Goexit, as t.FailNow calls it: a channel that is closed at once would seem to deliver a hold
+				var none H
+				results <- result(none, exited)
+			}
+		}()
 		h, err := acquire(ctx)
+		returned = true
 		results <- result(h, err)
 		if err != nil {
 			return
