@@ -2,6 +2,7 @@ package coord
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -181,21 +182,29 @@ func (c *Client) newShared(as sharedAs, rule Rule, within time.Duration) *shared
 func (n *shared) run(ctx context.Context) {
 	defer close(n.done)
 	defer n.cancel(nil)
-	h, err := n.acquire(ctx)
-	n.free(func() bool {
-		if err == nil {
-			n.hold = h
-			h.keep(n, func(error) { go n.lost() })
-			return n.over() // all may have given up just now
-		}
-		n.end()
-		n.sharing.forget(n)
-		for _, m := range n.waiting {
-			m.got <- turn{err: err}
-		}
-		n.waiting = nil
-		return false
-	})
+	var h *Hold
+	err := errRuleExited
+	defer func() { n.free(func() bool { return n.begins(h, err) }) }()
+	h, err = n.acquire(ctx)
+}
+
+// errRuleExited is for those who wait for a node whose rule has ended its goroutine, as t.FailNow does.
+var errRuleExited error = &Error{Op: "acquire", Err: fmt.Errorf("%w: the rule has ended its goroutine", ErrInvalid)}
+
+// begins is called when the node has its turn, or gave up, and reports whether it has to go.
+func (n *shared) begins(h *Hold, err error) bool {
+	if err == nil {
+		n.hold = h
+		h.keep(n, func(error) { go n.lost() })
+		return n.over() // all may have given up just now
+	}
+	n.end()
+	n.sharing.forget(n)
+	for _, m := range n.waiting {
+		m.got <- turn{err: err}
+	}
+	n.waiting = nil
+	return false
 }
 
 // acquire turns a panic of the rule into an error: nobody else would recover from it here.

@@ -2,6 +2,7 @@ package coord_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -207,5 +208,33 @@ func TestAWaitThatNobodyIsLeftOfIsToldToEnd(t *testing.T) {
 		lines := told.read()
 		require.Len(t, lines, 4, "%v", lines)
 		assert.Contains(t, lines[3], "gave up: context canceled")
+	})
+}
+
+// Nobody else would tell those who wait for the node, and they would wait for ever.
+func TestWhoWaitsForANodeHearsThatItsRuleHasEndedItsGoroutine(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		exits := coord.Rule{WaitFor: func(coord.Node, []coord.Node) []coord.Node {
+			runtime.Goexit()
+			return nil
+		}}
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				_, err := c.Acquire(ctx, "line", "lock", nil, exits, coord.Together(time.Second))
+				assert.ErrorIs(t, err, coord.ErrInvalid)
+			})
+		}
+		all.Wait()
+		synctest.Wait()
+		nodes, err := c.Line(ctx, "line")
+		require.NoError(t, err)
+		assert.Empty(t, nodes)
+		h, err := c.Acquire(ctx, "line", "lock", nil, exclusive)
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
 	})
 }
