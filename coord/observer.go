@@ -125,23 +125,31 @@ func (t *telling) tell(f func()) {
 	}
 }
 
-// run goes on until there is no more to tell.
+// run goes on until there is no more to tell. A hook that ends its goroutine, as t.FailNow does, keeps nobody from what is told after it.
 func (t *telling) run() {
-	for {
-		t.mu.Lock()
-		news := t.news
-		t.news = nil
-		if t.running = len(news) > 0; !t.running {
-			t.rested = time.Now()
+	returned := false
+	defer func() {
+		if !returned {
+			go t.run()
 		}
-		t.mu.Unlock()
-		if len(news) == 0 {
-			return
-		}
-		for _, f := range news {
-			f()
-		}
+	}()
+	for f := t.next(); f != nil; f = t.next() {
+		f()
 	}
+	returned = true
+}
+
+// next returns what is to be told, or nil if there is no more.
+func (t *telling) next() (f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.news) == 0 {
+		t.news, t.running, t.rested = nil, false, time.Now()
+		return nil
+	}
+	f, t.news[0] = t.news[0], nil
+	t.news = t.news[1:]
+	return f
 }
 
 // rest waits until everything so far has been told, but not for long: a hook may be slow, or may be what called rest.

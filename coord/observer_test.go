@@ -527,3 +527,22 @@ func TestAHookThatPanicsEndsTheProgramWithItsStack(t *testing.T) {
 	assert.Contains(t, string(out), "panic: oh no")
 	assert.Contains(t, string(out), "observer_test.go", "no stack says where")
 }
+
+// A test's hook may call t.FailNow. What is told after that is told all the same.
+func TestAHookThatEndsItsGoroutineKeepsNobodyFromTheRest(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var released atomic.Int32
+		c := s.Client(
+			coord.WithObserver(&coord.Observer{Granted: func(time.Time, coord.Node, time.Duration) { runtime.Goexit() }}),
+			coord.WithObserver(&coord.Observer{Released: func(time.Time, coord.Node, time.Duration) { released.Add(1) }}))
+		for range 3 {
+			h, err := mutex.New(c, "line").Lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, h.Release())
+		}
+		began := time.Now()
+		require.NoError(t, c.Close())
+		assert.EqualValues(t, 3, released.Load())
+		assert.Zero(t, time.Since(began), "Close has waited for what nobody tells")
+	})
+}
