@@ -50,7 +50,7 @@ func (h *Hold) Behind(ctx context.Context, is func(Node) bool) (Node, error) {
 	fail := func(err error) (Node, error) { return Node{}, &Error{Op: "line", Line: line, Err: err} }
 	watching, cancel := h.With(ctx)
 	defer cancel()
-	for v, err := range c.WatchLine(watching, line) {
+	for v, err := range c.watchLine(watching, context.Background(), line) { // also once Shutdown has been called
 		if IsLasting(err) {
 			return Node{}, err
 		}

@@ -109,8 +109,8 @@ func (c *Client) setUp(opts []Option) {
 func (c *Client) Driver() driver.Driver { return c.driver }
 
 // Shutdown ends the client in good order. From now on nobody gets a turn, and waiters get ErrClosed. The holds go on
-// until their owners have released them; then the session is ended. If ctx ends first, Shutdown returns and leaves the
-// holds as they are: call it again, or call Close.
+// until their owners have released them, and until then what is asked of them is answered (Memo, SetMemo, Amend, Wanted); then the
+// session is ended. If ctx ends first, Shutdown returns and leaves the holds as they are: call it again, or call Close.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.end(ErrClosed)
 	c.freeIdle("", true)
@@ -251,10 +251,13 @@ func (c *Client) fullName(line string) (string, error) {
 }
 
 // openName is fullName for a client that must be open.
-func (c *Client) openName(line string) (string, error) {
+func (c *Client) openName(line string) (string, error) { return c.nameIn(c.life, line) }
+
+// nameIn is fullName for somebody whose life must not be over: a client's, or that of a hold, which goes on during Shutdown.
+func (c *Client) nameIn(life context.Context, line string) (string, error) {
 	name, err := c.fullName(line)
-	if err == nil && c.life.Err() != nil {
-		err = c.noMore()
+	if err == nil && life.Err() != nil {
+		err = context.Cause(life)
 	}
 	return name, err
 }

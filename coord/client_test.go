@@ -243,3 +243,56 @@ func TestAShutdownWithoutTimeEndsTheSessionAllTheSame(t *testing.T) {
 		assert.Empty(t, lineOf(t, s, "line"))
 	})
 }
+
+// A hold that goes on is of use only if its holder learns what it needs for its work, and that somebody asks for the line.
+func TestWhatIsAskedOfAHoldIsAnsweredDuringShutdown(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		h := enter(t, c)
+		require.NoError(t, h.SetMemo(t.Context(), []byte("before")))
+		before := make(chan error, 1)
+		go func() {
+			_, err := h.Wanted(t.Context())
+			before <- err
+		}()
+		done := make(chan error, 1)
+		go func() { done <- c.Shutdown(t.Context()) }()
+		synctest.Wait()
+
+		memo, err := h.Memo(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "before", string(memo))
+		require.NoError(t, h.SetMemo(t.Context(), []byte("after")))
+		_, err = c.Memo(t.Context(), "line")
+		assert.ErrorIs(t, err, coord.ErrClosed, "the client gives no more answers")
+
+		asks := make(chan error, 1)
+		go func() { asks <- s.Client().Ask(t.Context(), "line", "a new version") }()
+		assert.NoError(t, <-before)
+		n, err := h.Wanted(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "a new version", n.Asks)
+		require.NoError(t, h.Release())
+		assert.NoError(t, <-done)
+		assert.NoError(t, <-asks)
+		_, err = h.Memo(t.Context())
+		assert.ErrorIs(t, err, coord.ErrClosed)
+	})
+}
+
+func TestCloseEndsTheWaitOfAHolderWhoIsAskedNothing(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		h := enter(t, c)
+		wanted := make(chan error, 1)
+		go func() {
+			_, err := h.Wanted(t.Context())
+			wanted <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, c.Close())
+		assert.ErrorIs(t, <-wanted, coord.ErrClosed)
+		_ = h.Release()
+		time.Sleep(time.Minute)
+	})
+}

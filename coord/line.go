@@ -44,7 +44,7 @@ func (c *Client) inLine(name string, nodes []Node) []Node {
 
 // First returns the first node in a line, or the zero Node if there is none.
 func (c *Client) First(ctx context.Context, name string) (Node, error) {
-	look, err := c.look(ctx, name, 1, nil)
+	look, err := c.look(ctx, c.life, name, 1, nil)
 	if err != nil {
 		return Node{}, err
 	}
@@ -60,8 +60,8 @@ func first(nodes []Node) Node {
 
 // look looks if nothing has been seen, and otherwise waits for something else. A look may take no longer than a request; a
 // driver that waits reports by itself when the service is out of reach.
-func (c *Client) look(ctx context.Context, name string, most int, seen *driver.Look) (driver.Look, error) {
-	full, err := c.openName(name)
+func (c *Client) look(ctx, life context.Context, name string, most int, seen *driver.Look) (driver.Look, error) {
+	full, err := c.nameIn(life, name)
 	if err != nil {
 		return driver.Look{}, &Error{Op: "line", Line: name, Err: err}
 	}
@@ -87,7 +87,7 @@ func (c *Client) look(ctx context.Context, name string, most int, seen *driver.L
 // when ctx does.
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Node, error] {
 	return func(yield func(Node, error) bool) {
-		c.follow(ctx, name, 1, func(l driver.Look, err error) bool { return yield(first(c.inLine(name, l.Nodes)), err) })
+		c.follow(ctx, c.life, name, 1, func(l driver.Look, err error) bool { return yield(first(c.inLine(name, l.Nodes)), err) })
 	}
 }
 
@@ -109,9 +109,14 @@ const linePause = 50 * time.Millisecond
 // Everybody who watches reads the whole line after each change, so it is for lines of which all are of interest, such as the
 // members of a group. Who waits for one lock of many needs Watch.
 func (c *Client) WatchLine(ctx context.Context, name string) iter.Seq2[View, error] {
+	return c.watchLine(ctx, c.life, name)
+}
+
+// watchLine is WatchLine for whoever goes on for so long.
+func (c *Client) watchLine(ctx, life context.Context, name string) iter.Seq2[View, error] {
 	return func(yield func(View, error) bool) {
 		number := uint64(0)
-		c.follow(ctx, name, driver.All, func(l driver.Look, err error) bool {
+		c.follow(ctx, life, name, driver.All, func(l driver.Look, err error) bool {
 			if err != nil {
 				return yield(View{}, err)
 			}
@@ -124,18 +129,18 @@ func (c *Client) WatchLine(ctx context.Context, name string) iter.Seq2[View, err
 
 // follow calls see with what stands first in a line, again whenever that changes, and with what is in the way of seeing it, until
 // see returns false.
-func (c *Client) follow(ctx context.Context, name string, most int, see func(driver.Look, error) bool) {
+func (c *Client) follow(ctx, life context.Context, name string, most int, see func(driver.Look, error) bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(c.life, cancel)()
+	defer context.AfterFunc(life, cancel)()
 	var seen *driver.Look
 	for tries := 0; ; {
-		l, err := c.look(ctx, name, most, seen)
-		if ctx.Err() != nil && c.life.Err() == nil {
+		l, err := c.look(ctx, life, name, most, seen)
+		if ctx.Err() != nil && life.Err() == nil {
 			return
 		}
 		if ctx.Err() != nil {
-			err = &Error{Op: "line", Line: name, Err: c.noMore()}
+			err = &Error{Op: "line", Line: name, Err: context.Cause(life)}
 		}
 		if !see(l, err) || IsLasting(err) {
 			return

@@ -16,7 +16,11 @@ const MaxMemo = driver.MaxMemo
 // in the line, on a service that remembers (see docs/engines.md). Whoever reads it under a hold of its own, of a kind that shuts out all who write it, reads what is true until it
 // writes it itself.
 func (c *Client) Memo(ctx context.Context, name string) ([]byte, error) {
-	full, err := c.openName(name)
+	return c.memo(ctx, c.life, name)
+}
+
+func (c *Client) memo(ctx, life context.Context, name string) ([]byte, error) {
+	full, err := c.nameIn(life, name)
 	if err != nil {
 		return nil, &Error{Op: "memo", Line: name, Err: err}
 	}
@@ -46,9 +50,13 @@ func (c *Client) Forget(ctx context.Context, name string) error {
 	return nil
 }
 
-// Memo is Client.Memo for the line that is held.
+// Memo is Client.Memo for the line that is held. It is answered until the hold ends, also once Shutdown has been called.
 func (h *Hold) Memo(ctx context.Context) ([]byte, error) {
-	return h.acquired.client.Memo(ctx, h.acquired.line)
+	c, life := h.acquired.client, context.Background()
+	if h.Err() != nil {
+		life = c.life
+	}
+	return c.memo(ctx, life, h.acquired.line)
 }
 
 // SetMemo writes the memo of the line: a small value, of MaxMemo bytes at most, that stays when the line is empty. nil takes it
