@@ -87,7 +87,8 @@ func (in *Inside) Context() context.Context { return in.hold.Context() }
 
 // Leave leaves, and returns when all who have entered together have left, or died. If ctx ends before that it returns ctx's error;
 // the caller has left all the same. If the caller was not inside until now, Leave waits for the others and returns
-// coord.ErrLost.
+// coord.ErrLost. Who has left holds nothing that Shutdown of the client would wait for: then Leave returns coord.ErrClosed, and the
+// others may still be inside.
 func (in *Inside) Leave(ctx context.Context) error {
 	b := in.barrier
 	left := in.hold.Release()

@@ -453,3 +453,25 @@ func TestAMemoThatCannotBeReadIsSaid(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// Who has left holds nothing any more, so Shutdown has nothing to wait for, and the client is closed before the others have left.
+func TestALeaveIsNotWaitedForByShutdown(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		c := s.Client()
+		other := make(chan *barrier.Inside, 1)
+		go func() {
+			in, err := barrier.New(s.Client(), "start", 2).Enter(t.Context())
+			assert.NoError(t, err)
+			other <- in
+		}()
+		in, err := barrier.New(c, "start", 2).Enter(t.Context())
+		require.NoError(t, err)
+		left := make(chan error, 1)
+		go func() { left <- in.Leave(t.Context()) }()
+		synctest.Wait()
+		require.NoError(t, c.Shutdown(t.Context()))
+		require.ErrorIs(t, <-left, coord.ErrClosed)
+		assert.Equal(t, 1, stands(t, s), "it has left all the same")
+		require.NoError(t, (<-other).Leave(t.Context()))
+	})
+}
