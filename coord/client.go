@@ -90,7 +90,7 @@ func NewClient(d driver.Driver, opts ...Option) *Client {
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.setUp(opts)
 	c.owner = c.owner.Bounded() // as others will read it
-	c.observer = &teller{c.observers, new(telling)}
+	c.observer = &teller{forClient(c.observers), new(telling)}
 	if err := c.checkStrength(d.Strength); err != nil {
 		c.end(err)
 	}

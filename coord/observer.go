@@ -18,6 +18,11 @@ import (
 // Nothing is told of a hold that is nested in another one: it is the same turn. Of callers who share a node (see Together),
 // Granted, Released and Lost are told of each turn, and the rest of the node, which has the number of no turn in its token.
 type Observer struct {
+	// ForClient: a client is given this Observer. NewClient calls it at once, and tells what it returns in place of this one; nil: it
+	// tells nobody. It is for an Observer that remembers what it was told, and may be given to several clients: lines, nodes and tokens
+	// of two services may be called the same. Of the Observer that Acquiring returns it is not called.
+	ForClient func() *Observer
+
 	// Acquiring: Acquire or TryAcquire was called, for a turn of its own. This hook alone is called at once, with the call's context
 	// and on its goroutine. So it must return soon, and several calls may be in it at a time. The Observer that it returns, such as
 	// one that logs for a request, is told of this call and of its hold, each thing before the client's Observers are. Nil: none.
@@ -87,6 +92,19 @@ const (
 	gather = time.Millisecond
 	burst  = 32
 )
+
+// forClient returns the observers that one client tells.
+func forClient(all []*Observer) (own []*Observer) {
+	for _, o := range all {
+		if o.ForClient != nil {
+			o = o.ForClient()
+		}
+		if o != nil {
+			own = append(own, o)
+		}
+	}
+	return own
+}
 
 // of returns who tells of one call and of its hold: t itself, if nobody in particular wants to know.
 func (t *teller) of(ctx context.Context) *teller {

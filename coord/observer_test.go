@@ -546,3 +546,29 @@ func TestAHookThatEndsItsGoroutineKeepsNobodyFromTheRest(t *testing.T) {
 		assert.Zero(t, time.Since(began), "Close has waited for what nobody tells")
 	})
 }
+
+// One Observer that is given to two clients has one for each, so that it may remember what it was told.
+func TestAnObserverHasOneOfItsOwnForEachClient(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		var told [3]int
+		clients := 0
+		o := &coord.Observer{
+			SessionOpened: func(time.Time) { t.Error("it is told in place of that for the client") },
+			ForClient: func() *coord.Observer {
+				if clients++; clients == len(told) {
+					return nil
+				}
+				mine := clients
+				return &coord.Observer{Granted: func(time.Time, coord.Node, time.Duration) { told[mine]++ }}
+			},
+		}
+		for range told {
+			c := s.Client(coord.WithObserver(o))
+			h, err := mutex.New(c, "line").Lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, h.Release())
+			require.NoError(t, c.Close())
+		}
+		assert.Equal(t, [3]int{0, 1, 1}, told)
+	})
+}
