@@ -45,8 +45,15 @@ func (c *client) of(in measure.Series) metric.MeasurementOption {
 	return set
 }
 
-// Observer returns what a client has to be given, with coord.WithObserver. Each client takes one of its own.
+// Observer returns what a client has to be given, with coord.WithObserver. One does for several clients.
 func (t *Telemetry) Observer() *coord.Observer {
+	o := t.observer()
+	o.ForClient = t.observer
+	return o
+}
+
+// observer is that of one client.
+func (t *Telemetry) observer() *coord.Observer {
 	c := &client{
 		Telemetry: t, spans: newSpans(t.tracer), open: measure.NewOpen(), sets: make(map[measure.Series]metric.MeasurementOption),
 	}

@@ -19,8 +19,15 @@ func (c *client) in(n coord.Node) measure.Series {
 	return measure.Series{Line: c.lines.Of(n.Line), Recipe: measure.Recipe(n.Kind)}
 }
 
-// Observer returns what a client has to be given, with coord.WithObserver. Each client takes one of its own.
+// Observer returns what a client has to be given, with coord.WithObserver. One does for several clients.
 func (m *Metrics) Observer() *coord.Observer {
+	o := m.observer()
+	o.ForClient = m.observer
+	return o
+}
+
+// observer is that of one client.
+func (m *Metrics) observer() *coord.Observer {
 	c := &client{m, measure.NewOpen()}
 	return &coord.Observer{
 		SessionOpened: func(time.Time) {

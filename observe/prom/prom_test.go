@@ -348,3 +348,21 @@ func BenchmarkTurn(b *testing.B) {
 		})
 	}
 }
+
+// One Observer does for several clients, and on two services a line may have the same name, and a hold the same token.
+func TestHoldsOfTwoServicesAreNotMistakenForEachOther(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		opt, now := measured(t)
+		other := mem.New()
+		defer other.Close()
+		first, err := mutex.New(s.Client(opt), "a").Lock(t.Context())
+		require.NoError(t, err)
+		second, err := mutex.New(other.Client(opt), "a").Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, first.Token(), second.Token(), "otherwise this shows nothing")
+		require.NoError(t, second.Release())
+		require.Equal(t, 1.0, now()["holding mutex"], "%v", now())
+		require.NoError(t, first.Release())
+		require.Zero(t, now()["holding mutex"])
+	})
+}

@@ -29,18 +29,20 @@ func LongHold(d time.Duration) Option { return func(l *logger) { l.longHold = d 
 func LongWait(d time.Duration) Option { return func(l *logger) { l.longWait = d } }
 
 // New returns an Observer that writes to log, or to slog.Default if log is nil. Of warnings and errors with the same message about
-// the same line it writes ten in a minute; the first one after that says how many were left out.
+// the same line it writes ten in a minute; the first one after that says how many were left out. It may be given to several clients.
 func New(log *slog.Logger, opts ...Option) *coord.Observer {
 	if log == nil {
 		log = slog.Default()
 	}
-	l := &logger{log: log, watched: make(map[stretch]*time.Timer), granted: make(map[stretch]time.Time), said: make(map[subject]*tally)}
+	l := &logger{log: log, said: make(map[subject]*tally)}
 	for _, o := range opts {
 		if o != nil {
 			o(l)
 		}
 	}
-	return l.observer()
+	o := l.observer()
+	o.ForClient = l.observer
+	return o
 }
 
 type logger struct {
@@ -48,10 +50,17 @@ type logger struct {
 	longHold time.Duration
 	longWait time.Duration
 
+	mu   sync.Mutex
+	said map[subject]*tally
+}
+
+// client is what has to be known of one client from one event to the next. Lines, nodes and tokens of two may be called the same.
+type client struct {
+	*logger
+
 	mu      sync.Mutex
 	watched map[stretch]*time.Timer // what warns of a hold or a wait when it has become long
 	granted map[stretch]time.Time   // since when each hold lasts
-	said    map[subject]*tally
 }
 
 // stretch is a wait or a hold, from its beginning to its end. A place that callers share waits once, and has many turns, each with a
@@ -74,6 +83,7 @@ type tally struct {
 }
 
 func (l *logger) observer() *coord.Observer {
+	c := &client{logger: l, watched: make(map[stretch]*time.Timer), granted: make(map[stretch]time.Time)}
 	return &coord.Observer{
 		SessionOpened: func(at time.Time) { l.write(at, slog.LevelDebug, "turnwise: a session is open", "") },
 		SessionEnded: func(at time.Time, why error) {
@@ -88,32 +98,32 @@ func (l *logger) observer() *coord.Observer {
 		},
 		Waiting: func(at time.Time, me coord.Node, ahead int) {
 			l.node(at, slog.LevelDebug, "turnwise: waiting", me, "ahead", ahead)
-			l.watch(waitOf(me), at, me, l.longWait, "turnwise: a wait is long", "waits")
+			c.watch(waitOf(me), at, me, l.longWait, "turnwise: a wait is long", "waits")
 		},
 		Rejoining: func(at time.Time, lost coord.Node) {
-			l.unwatch(waitOf(lost))
+			c.unwatch(waitOf(lost))
 			l.node(at, slog.LevelWarn, "turnwise: a waiter has lost its place and joins again at the end", lost)
 		},
 		GaveUp: func(at time.Time, me coord.Node, waited time.Duration, err error) {
-			l.unwatch(waitOf(me))
+			c.unwatch(waitOf(me))
 			l.node(at, slog.LevelDebug, "turnwise: gave up", me, "waited", waited, "err", err)
 		},
 		Granted: func(at time.Time, me coord.Node, waited time.Duration) {
-			l.unwatch(waitOf(me))
+			c.unwatch(waitOf(me))
 			l.node(at, slog.LevelDebug, "turnwise: granted", me, "waited", waited)
-			l.begin(holdOf(me), at)
-			l.watch(holdOf(me), at, me, l.longHold, "turnwise: a hold is long", "held")
+			c.begin(holdOf(me), at)
+			c.watch(holdOf(me), at, me, l.longHold, "turnwise: a hold is long", "held")
 		},
 		Amended: func(at time.Time, me coord.Node) { l.node(at, slog.LevelDebug, "turnwise: amended", me) },
 		Released: func(at time.Time, me coord.Node, held time.Duration) {
-			l.unwatch(holdOf(me))
-			l.end(holdOf(me))
+			c.unwatch(holdOf(me))
+			c.end(holdOf(me))
 			l.node(at, slog.LevelDebug, "turnwise: released", me, "held", held)
 		},
 		Lost: func(at time.Time, me coord.Node, err error) {
-			l.unwatch(holdOf(me))
+			c.unwatch(holdOf(me))
 			attrs := []any{"err", err}
-			if began, known := l.end(holdOf(me)); known {
+			if began, known := c.end(holdOf(me)); known {
 				attrs = append(attrs, "held", max(at.Sub(began), 0)) // a session may have been seen alive last before the grant
 			}
 			l.node(at, slog.LevelError, "turnwise: a hold was lost", me, attrs...)
@@ -193,41 +203,41 @@ func (l *logger) may(s subject) (may bool, left int) {
 }
 
 // watch warns once if what began then has not ended after that time.
-func (l *logger) watch(it stretch, began time.Time, n coord.Node, after time.Duration, message, what string) {
+func (c *client) watch(it stretch, began time.Time, n coord.Node, after time.Duration, message, what string) {
 	if after <= 0 {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.watched[it] = time.AfterFunc(after-time.Since(began), func() {
-		l.node(time.Now(), slog.LevelWarn, message, n, what, time.Since(began).Round(time.Millisecond))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watched[it] = time.AfterFunc(after-time.Since(began), func() {
+		c.node(time.Now(), slog.LevelWarn, message, n, what, time.Since(began).Round(time.Millisecond))
 	})
 }
 
-func (l *logger) unwatch(it stretch) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if timer := l.watched[it]; timer != nil {
+func (c *client) unwatch(it stretch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if timer := c.watched[it]; timer != nil {
 		timer.Stop()
-		delete(l.watched, it)
+		delete(c.watched, it)
 	}
 }
 
 // begin remembers since when a hold lasts.
-func (l *logger) begin(it stretch, at time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.granted) < mostHolds {
-		l.granted[it] = at
+func (c *client) begin(it stretch, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.granted) < mostHolds {
+		c.granted[it] = at
 	}
 }
 
 // end forgets a hold, and returns since when it has lasted, if that is known.
-func (l *logger) end(it stretch) (began time.Time, known bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	began, known = l.granted[it]
-	delete(l.granted, it)
+func (c *client) end(it stretch) (began time.Time, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	began, known = c.granted[it]
+	delete(c.granted, it)
 	return began, known
 }
 

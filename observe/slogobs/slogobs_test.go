@@ -202,3 +202,29 @@ func TestTheWaitOfASharedPlaceEndsWithItsFirstTurn(t *testing.T) {
 		assert.Empty(t, said())
 	})
 }
+
+// On two services a line may have the same name, and a hold the same token.
+func TestHoldsOfTwoServicesAreNotMistakenForEachOther(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *mem.Service) {
+		opt, said := writing(slog.LevelWarn, slogobs.LongHold(time.Hour))
+		other := mem.New()
+		defer other.Close()
+		c := s.Client(opt)
+		first, err := mutex.New(c, "a").Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(50 * time.Minute)
+		second, err := mutex.New(other.Client(opt), "a").Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, first.Token(), second.Token(), "otherwise this shows nothing")
+		require.NoError(t, second.Release())
+		assert.Empty(t, said())
+		time.Sleep(20 * time.Minute)
+		assert.Contains(t, said(), "a hold is long")
+		s.Expire(c)
+		<-first.Context().Done()
+		assert.Regexp(t, `a hold was lost.* held=1h[0-9]+m`, said())
+		_ = first.Release()
+		time.Sleep(2 * time.Hour)
+		assert.Empty(t, said())
+	})
+}
