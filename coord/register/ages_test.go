@@ -86,7 +86,7 @@ func TestALineThatIsLongEmptyIsDeletedByWhoHasJustCome(t *testing.T) {
 		for _, after := range []struct {
 			time.Duration
 			stays bool
-		}{{3 * time.Hour, true}, {24 * time.Hour, false}} {
+		}{{3 * time.Hour, true}, {24 * time.Hour, true}, {24 * time.Hour, true}, {3 * time.Hour, false}} {
 			time.Sleep(after.Duration)
 			d, _ := open(t, store)
 			time.Sleep(time.Minute)
@@ -371,4 +371,89 @@ func TestASessionThatIsEndedHearsOfItAtOnce(t *testing.T) {
 			t.Errorf("%v stand, %v", nodes, err)
 		}
 	})
+}
+
+// setAhead is a store whose clock is set ahead once, as on a machine that starts with a wrong date.
+type setAhead struct {
+	register.Store
+	by    time.Duration
+	since time.Time // when it was set; zero: not yet
+}
+
+func (s *setAhead) shown(it register.Item) register.Item {
+	if !s.since.IsZero() && !it.Version.IsZero() && it.Age > time.Since(s.since) {
+		it.Age += s.by
+	}
+	return it
+}
+
+func (s *setAhead) Read(ctx context.Context, key string) (register.Item, error) {
+	it, err := s.Store.Read(ctx, key)
+	return s.shown(it), err
+}
+
+func (s *setAhead) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	return s.Store.List(ctx, prefix, func(it register.Item) bool { return yield(s.shown(it)) })
+}
+
+// Somebody's request to make a line is late. Meanwhile the line was made by others, and was left, and the clock was set ahead by two days.
+func TestTokensRiseThoughTheClockIsSetAhead(t *testing.T) {
+	for _, raised := range []string{"not", "before the clock is set", "afterwards"} {
+		t.Run("the epoch is raised "+raised, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &setAhead{Store: memory.NewStore(), by: 48 * time.Hour}
+				d, s := open(t, store)
+				defer shut(t, d)
+				late := register.Swap{Key: "line/line", Next: register.NewVersion()}
+				made := &firstSwap{Store: store, key: late.Key}
+				other, o := open(t, made)
+				leave(t, join(t, o, "line"))
+				shut(t, other)
+				late.Value = made.value // as whoever had seen that there was no line would make it
+				last := join(t, s, "line")
+				leave(t, last)
+				raise := func(when string) {
+					if when == raised {
+						it, err := store.Read(t.Context(), "epoch")
+						if err == nil {
+							_, err = store.Swap(t.Context(), register.Swap{Key: "epoch", Old: it.Version, Next: register.NewVersion(), Value: []byte{it.Value[0], it.Value[1] + 1}})
+						}
+						if err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				time.Sleep(time.Second)
+				raise("before the clock is set")
+				time.Sleep(time.Second)
+				store.since = time.Now()
+				raise("afterwards")
+				time.Sleep(5 * time.Minute)
+				_, _ = store.Swap(t.Context(), late)
+				all, err := d.Line(t.Context(), "line")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, n := range all {
+					if n.Token <= last.Node().Token {
+						t.Errorf("token %d after %d", n.Token, last.Node().Token)
+					}
+				}
+			})
+		})
+	}
+}
+
+// firstSwap keeps what a register was made with.
+type firstSwap struct {
+	register.Store
+	key   string
+	value []byte
+}
+
+func (s *firstSwap) Swap(ctx context.Context, sw register.Swap) (register.Item, error) {
+	if sw.Key == s.key && sw.Old.IsZero() {
+		s.value = sw.Value
+	}
+	return s.Store.Swap(ctx, sw)
 }

@@ -38,6 +38,15 @@ type toll struct {
 	denied error         // the last refusal: those are soon known, and may be for other users alone
 }
 
+// note takes in why something else could not be done. An error that is about the store as a whole is returned.
+func (t *toll) note(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, ErrForgot) {
+		return cmp.Or(ctx.Err(), err)
+	}
+	t.err = cmp.Or(t.err, err)
+	return nil
+}
+
 // do does the chores to registers with these keys. An error that is about the store as a whole is returned, and ends the round. Any other
 // is noted in the toll.
 func (c *chores) do(ctx context.Context, d *Driver, keys []string, t *toll, chore func(ctx context.Context, key string) (done bool, err error)) error {

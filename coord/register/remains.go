@@ -14,21 +14,33 @@ import (
 const lateAtMost = time.Hour
 
 // oldAtLeast is how old the emptiness of a line must be, by the store's clock, for a process that has not seen so much of it: where all
-// are short-lived, nobody sees an hour pass. It leaves a day for a clock that is set ahead while a request is under way.
+// are short-lived, nobody sees an hour pass. But that clock may be set by any time, as on a machine that starts with a wrong date, while
+// a request is under way that was to make the line. So somebody else has to find it as old once more: see sweeper.old. Both leave a day
+// for a clock that is set by less.
 const oldAtLeast = 25 * time.Hour
 
 // remains are what there is in a store beside sessions, and which sessions there were after that was read.
 type remains struct {
 	members map[string]map[sessionID]bool // of each line in which somebody stands
-	empty   map[string]Item               // lines
-	aside   []Item                        // what belongs to a session
+	empty   map[string]emptyLine
+	aside   []Item // what belongs to a session
 	stands  map[sessionID]bool
 }
+
+// emptyLine is a line in which nobody stands.
+type emptyLine struct {
+	version Version
+	age     time.Duration
+	epoch   uint64 // that has to be passed before it is deleted
+}
+
+// passing is the epoch that has to be passed before a line is deleted: a process that makes it again reads the epoch after that.
+func (l *line) passing() uint64 { return max(epochOf(l.next), l.seq>>36) }
 
 // remains lists all that may remain. First the lines, then the sessions: a session is there before its nodes, so one that is
 // missing is over.
 func (d *Driver) remains(ctx context.Context) (*remains, error) {
-	r := &remains{members: make(map[string]map[sessionID]bool), empty: make(map[string]Item), stands: make(map[sessionID]bool)}
+	r := &remains{members: make(map[string]map[sessionID]bool), empty: make(map[string]emptyLine), stands: make(map[sessionID]bool)}
 	for _, of := range []struct {
 		prefix string
 		add    func(Item)
@@ -60,7 +72,7 @@ func (r *remains) addLine(it Item) {
 		}
 		r.members[name] = members
 	case len(l.value) == 0:
-		r.empty[name] = Item{Version: it.Version, Age: it.Age}
+		r.empty[name] = emptyLine{it.Version, it.Age, l.passing()}
 	}
 }
 
@@ -79,7 +91,7 @@ type clearing struct{ lines, aside chores }
 
 // sweepLines removes the nodes of sessions that have gone, and what else they left behind. It returns the lines that are
 // empty. If something cannot be done it does the rest all the same.
-func (d *Driver) sweepLines(ctx context.Context, c *clearing, t *toll) (empty map[string]Item, err error) {
+func (d *Driver) sweepLines(ctx context.Context, c *clearing, t *toll) (empty map[string]emptyLine, err error) {
 	r, err := d.remains(ctx)
 	if err != nil {
 		return nil, err
@@ -142,8 +154,7 @@ func (d *Driver) reap(ctx context.Context, name string, version Version) (done b
 	if err != nil {
 		return false, err
 	}
-	// A process that makes the line again reads the epoch after this.
-	if err := d.passEpoch(max(epochOf(l.next), l.seq>>36)); err != nil {
+	if err := d.passEpoch(l.passing()); err != nil {
 		if errors.Is(err, errFarEpoch) { // the line stays, which harms nobody
 			return false, nil
 		}

@@ -287,21 +287,57 @@ func (s *sweeper) call(ctx context.Context, all bool, t *toll) error {
 }
 
 // reap deletes lines that have been empty for long.
-func (s *sweeper) reap(ctx context.Context, empty map[string]Item, t *toll) error {
+func (s *sweeper) reap(ctx context.Context, empty map[string]emptyLine, t *toll) error {
 	still := make(map[string]emptied)
-	var keys []string
-	for name, it := range empty {
+	var keys, old []string
+	for name, l := range empty {
 		e := s.empty[name]
-		if e.version != it.Version {
-			e = emptied{it.Version, time.Now()}
+		if e.version != l.version {
+			e = emptied{l.version, time.Now()}
 		}
-		if still[name] = e; time.Since(e.since) > lateAtMost || it.Age > oldAtLeast {
+		switch still[name] = e; {
+		case time.Since(e.since) > lateAtMost:
 			keys = append(keys, lineKey+name)
+		case l.age > oldAtLeast:
+			old = append(old, name)
 		}
 	}
 	s.empty = still
-	return s.reaps.do(ctx, s.d, keys, t, func(ctx context.Context, key string) (bool, error) {
+	old, next, err := s.old(ctx, empty, old)
+	if err := t.note(ctx, err); err != nil {
+		return err
+	}
+	for _, name := range old {
+		keys = append(keys, lineKey+name)
+	}
+	err = s.reaps.do(ctx, s.d, keys, t, func(ctx context.Context, key string) (bool, error) {
 		name := strings.TrimPrefix(key, lineKey)
 		return s.d.reap(ctx, name, still[name].version)
 	})
+	if err == nil && next > 0 {
+		err = t.note(ctx, s.d.passEpoch(next))
+	}
+	return err
+}
+
+// old returns those of the lines that are old by the store's clock which were so already when the epoch was raised, if that is as long ago:
+// whoever still wants to make such a line, and has read an earlier epoch, is late by a day, even if the clock was set since, or before. For
+// the others, next is what the epoch has to pass.
+func (s *sweeper) old(ctx context.Context, empty map[string]emptyLine, names []string) (old []string, next uint64, err error) {
+	if len(names) == 0 {
+		return nil, 0, nil
+	}
+	it, now, err := s.d.readEpoch()
+	if err != nil || !it.Version.IsZero() && it.Age <= oldAtLeast {
+		return nil, 0, err
+	}
+	for _, name := range names {
+		switch l := empty[name]; {
+		case l.epoch < now && l.age-it.Age > oldAtLeast:
+			old = append(old, name)
+		case l.epoch <= now+mostPassed && l.epoch < maxToken>>tokenBits:
+			next = max(next, l.epoch, now)
+		}
+	}
+	return old, next, nil
 }
