@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -377,11 +378,11 @@ func TestASessionThatIsEndedHearsOfItAtOnce(t *testing.T) {
 type setAhead struct {
 	register.Store
 	by    time.Duration
-	since time.Time // when it was set; zero: not yet
+	since atomic.Pointer[time.Time] // when it was set; nil: not yet
 }
 
 func (s *setAhead) shown(it register.Item) register.Item {
-	if !s.since.IsZero() && !it.Version.IsZero() && it.Age > time.Since(s.since) {
+	if set := s.since.Load(); set != nil && !it.Version.IsZero() && it.Age > time.Since(*set) {
 		it.Age += s.by
 	}
 	return it
@@ -426,7 +427,8 @@ func TestTokensRiseThoughTheClockIsSetAhead(t *testing.T) {
 				time.Sleep(time.Second)
 				raise("before the clock is set")
 				time.Sleep(time.Second)
-				store.since = time.Now()
+				set := time.Now()
+				store.since.Store(&set)
 				raise("afterwards")
 				time.Sleep(5 * time.Minute)
 				_, _ = store.Swap(t.Context(), late)
