@@ -51,9 +51,13 @@ const (
 	MaxLabel = 1 << 10 // as much as coord.WithOwnerLabel takes
 )
 
-// Bounded returns the Owner with a Host and a Label that are no longer than MaxHost and MaxLabel.
+// Bounded returns the Owner with a Host and a Label that are no longer than MaxHost and MaxLabel, and with a Since that has a year of four
+// digits, or none: encoding/json takes no other time, and whoever shows many lines would show none because of a single node.
 func (o Owner) Bounded() Owner {
 	o.Host, o.Label = cut(o.Host, MaxHost), cut(o.Label, MaxLabel)
+	if year := o.Since.UTC().Year(); year < 0 || year > 9999 {
+		o.Since = time.Time{}
+	}
 	return o
 }
 

@@ -259,6 +259,7 @@ func (l *line) full(name string, n node, owners map[int]*driver.Owner) driver.No
 	if owner != nil {
 		d.Owner = *owner
 		d.Owner.Since = time.UnixMilli(m.since + n.since).UTC()
+		d.Owner = d.Owner.Bounded()
 	}
 	if len(n.data) > 0 {
 		d.Data = append([]byte(nil), n.data...)

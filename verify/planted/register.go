@@ -74,6 +74,9 @@ var register = []Bug{
 	return &o`, `return &o`, testsRegister("TestANameIsNoLongerThanWeWriteOne")),
 	one("register: a name in a line is kept at any length",
 		"coord/register/line.go", `if len(text) <= mostOwner {`, `if true {`, testsRegister("TestANameIsNoLongerThanWeWriteOne")),
+	one("register: a time in a line is read however far away it is",
+		"coord/register/line.go", `		d.Owner = d.Owner.Bounded()
+`, ``, testsRegister("TestATimeThatNobodyCanWriteDownIsNone")),
 	one("driver: a card of a newer version is somebody's data",
 		"coord/driver/node.go", `	if isNewerCard(b) {
 `, `	if false && isNewerCard(b) {
