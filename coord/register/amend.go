@@ -47,7 +47,7 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	p.aside = aside
 	if old := p.puts.Load(); old > 0 {
 		if aside == 0 {
-			aside = old + 1
+			aside = p.secret + old + 1
 		}
 		s.life.Go(func() { p.forgetAside(aside) })
 	}

@@ -39,3 +39,17 @@ func AsideKeys(nodes int) (keys []string) {
 	}
 	return keys
 }
+
+// WhoNamesDataOfOthers returns a line in which somebody says of a session, whose node he has seen elsewhere, that data which it has put aside
+// in other lines belongs to nodes in this one: of its first nodes, the first that each has put.
+func WhoNamesDataOfOthers(seen driver.Node, nodes, puts uint64) []byte {
+	id, _ := parseNodeID(seen.ID)
+	d := newDraft(nil)
+	d.next, d.seq = firstToken(1)+1<<20, firstSeq(1)+1<<20
+	for n := range nodes {
+		for put := range puts {
+			d.join(id.session, publicKey{}, n+1, "lock", driver.Owner{Since: time.Now()}, nil, put+1)
+		}
+	}
+	return d.encode()
+}

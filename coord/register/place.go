@@ -3,6 +3,7 @@ package register
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type place struct {
 	bell       driverkit.Bell // rung when something was told for certain, or is urgent
 	hints      driverkit.Bell // rung when something was told by whoever may tell
 	calm       time.Time      // until when hints are left alone; for Await and Watch
+	secret     uint64         // the numbers of its data registers begin behind it
 	puts       atomic.Uint64  // how often data was put aside
 	forgotten  atomic.Uint64  // how much of that is deleted
 
@@ -117,7 +119,7 @@ func (p *place) told() (turn, stale, removed bool) {
 
 // enter makes a place known to the session before it is in the line: news of it may come before the answer to the join.
 func (s *session) enter(e driver.Entry) *place {
-	p := &place{s: s, n: s.joined.Add(1), sight: e.Sight, bell: driverkit.NewBell(), hints: driverkit.NewBell()}
+	p := &place{s: s, n: s.joined.Add(1), sight: e.Sight, bell: driverkit.NewBell(), hints: driverkit.NewBell(), secret: newSecret()}
 	p.clerk, p.leaveClerk = s.d.clerk(e.Line)
 	s.mu.Lock()
 	s.places[p.n] = p
@@ -142,7 +144,7 @@ func (p *place) goAway() *wish {
 		defer p.exit()
 		select {
 		case <-w.done:
-			p.forgetAside(p.puts.Load() + 1)
+			p.forgetAside(p.secret + p.puts.Load() + 1)
 		case <-p.s.life.Done():
 		}
 	}) {
@@ -155,13 +157,21 @@ func (p *place) goAway() *wish {
 // swap of the line carries it.
 const inLine = 256
 
+// newSecret returns a number that nobody guesses who sees our other nodes. Whoever can write one line can let it say that data of another one
+// belongs to it, and that is then shown to all who look at his: so he must not know how the register is called, if he may not read the line
+// in which it stands.
+func newSecret() uint64 {
+	v := NewVersion()
+	return binary.BigEndian.Uint64(v[:]) >> 24 // so that it takes six bytes of the line
+}
+
 // putAside writes data that is too long for the line into a register of its own, and returns the number of that register
 // among the node's. For short data it returns zero.
 func (p *place) putAside(ctx context.Context, data []byte) (uint64, error) {
 	if len(data) <= inLine {
 		return 0, nil
 	}
-	put := p.puts.Add(1)
+	put := p.secret + p.puts.Add(1)
 	swap := Swap{Key: nodeID{session: p.s.id, n: p.n}.dataKey(put), Next: NewVersion(), Value: bytes.Clone(data), By: p.s.d.self}
 	for tries := 0; ; tries++ {
 		rctx, cancel := p.s.d.requestFor(ctx)
@@ -183,8 +193,8 @@ func (p *place) putAside(ctx context.Context, data []byte) (uint64, error) {
 // forgetAside deletes the node's data registers with numbers below before. What is left over goes with the session; see
 // remains.go.
 func (p *place) forgetAside(before uint64) {
-	for put := p.forgotten.Load() + 1; put < before; put++ {
-		key := nodeID{session: p.s.id, n: p.n}.dataKey(put)
+	for put := p.forgotten.Load() + 1; p.secret+put < before; put++ {
+		key := nodeID{session: p.s.id, n: p.n}.dataKey(p.secret + put)
 		ctx, cancel := p.s.d.request()
 		it, err := p.s.d.store.Read(ctx, key)
 		if err == nil && !it.Version.IsZero() {

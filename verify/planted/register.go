@@ -77,6 +77,8 @@ var register = []Bug{
 	one("register: a time in a line is read however far away it is",
 		"coord/register/line.go", `		d.Owner = d.Owner.Bounded()
 `, ``, testsRegister("TestATimeThatNobodyCanWriteDownIsNone")),
+	one("register: what is put aside has a number that can be guessed",
+		"coord/register/place.go", `secret: newSecret()}`, `secret: 0}`, testsRegister("TestWhoWritesToOneLineIsShownNoDataOfOthers")),
 	one("driver: a card of a newer version is somebody's data",
 		"coord/driver/node.go", `	if isNewerCard(b) {
 `, `	if false && isNewerCard(b) {
