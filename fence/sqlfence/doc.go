@@ -44,8 +44,12 @@
 // On PostgreSQL, whoever owns the table, or may make triggers on it, can have code of his run with the rights of all who write to
 // it. In a schema where others may create tables (public, in releases before 15), somebody may have made it before you. So
 // Create, and the first Pass of a Fence, refuse a table that belongs neither to the role that asks, nor to the owner of the database,
-// nor to a superuser: see [Fence.OwnedBy]. A table that takes its place later is not looked at. Create also refuses a view on
-// MariaDB and MySQL.
+// nor to a superuser: see [Fence.OwnedBy]. A table that takes its place later is not looked at.
+//
+// On MariaDB and MySQL, where a table has no owner, whoever may create tables in the database decides what yours is like, if he comes
+// before you: one with other keys or of another engine lets stale holders through. So Create refuses one that is not what Schema
+// returns. Pass does not look, since a transaction that has read sees nothing newer. So call Create when the program starts, also
+// where somebody else has made the table.
 //
 // Writers that are not in Go do the same. In PostgreSQL and SQLite (3.24 or newer), with the line, the epoch and the
 // token:

@@ -80,7 +80,8 @@ type asked interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// vet refuses a table that could run somebody else's code with our rights. found is false if there is none.
+// vet refuses a table that could run somebody else's code with our rights, or that would not keep what passes. found is false if there is
+// none.
 func (f *Fence) vet(ctx context.Context, db asked) (found bool, err error) {
 	if f.sql.vet == "" {
 		return true, nil
@@ -92,6 +93,9 @@ func (f *Fence) vet(ctx context.Context, db asked) (found bool, err error) {
 		return false, nil
 	case err != nil:
 		return false, err
+	case wrong != "" && f.dialect == MySQL:
+		return true, fmt.Errorf("%w: the table %s %s, and is not what Schema returns: it may let stale holders through, so drop it, or name another one",
+			coord.ErrDenied, f.table, coord.Printable(wrong))
 	case wrong != "":
 		return true, fmt.Errorf("%w: the table %s %s, who could have code run there with the rights of this program: drop it, or see OwnedBy",
 			coord.ErrDenied, f.table, coord.Printable(wrong))

@@ -118,6 +118,8 @@ var stores = []Bug{
 	one("httpfence: whom the fence has not let through ends the requests of others",
 		"fence/httpfence/require.go", `	err := q.fence.Pass(`, `	_ = v.shutOutOlder()
 	err := q.fence.Pass(`, testsOf("fence/httpfence", "TestOneWhomTheFenceDoesNotLetThroughEndsNobody")),
+	one("sqlfence: on MariaDB any keys will do",
+		"fence/sqlfence/statements.go", `<> 'PRIMARY line' THEN`, `= 'never' THEN`, Tests{Module: "verify/integration", Package: "./fences", Run: "^TestSQLRefusesAStrangersLayoutOnMariaDB$"}),
 	one("sqlfence: whose a table is does not matter",
 		"fence/sqlfence/fence.go", `case wrong != "":`, `case false:`, Tests{Module: "verify/integration", Package: "./fences", Run: "^TestSQLRefusesATableOfAStrangers$"}),
 	{"sharedfile: a link in the place of the versions is followed", []Edit{

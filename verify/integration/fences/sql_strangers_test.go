@@ -113,3 +113,42 @@ func TestSQLRefusesAViewOnMariaDB(t *testing.T) {
 	assert.ErrorIs(t, f.Create(t.Context(), db), coord.ErrDenied)
 	assert.NoError(t, base.Create(t.Context(), db))
 }
+
+// Whoever may create in a database decides what the table is like, if he comes before us. One like these lets stale stamps through, forgets,
+// lets two pass at once, or takes one line for another.
+func TestSQLRefusesAStrangersLayoutOnMariaDB(t *testing.T) {
+	db := opened(t, "mysql", mysqlAddress(servers.MariaDB(t, servers.Shared()).URL()))
+	for what, made := range map[string]string{
+		"a wider key":        `(line VARBINARY(1100) NOT NULL, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1, PRIMARY KEY (line, epoch, token))`,
+		"no key":             `(line VARBINARY(1100) NOT NULL, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1)`,
+		"half a key":         `(line VARBINARY(1100) NOT NULL, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1, PRIMARY KEY (line(3)))`,
+		"another unique one": `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL UNIQUE, passes BIGINT NOT NULL DEFAULT 1)`,
+		"names that are alike": `(line VARCHAR(700) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1)
+			CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci`,
+		"names cut short":  `(line VARBINARY(3) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1)`,
+		"rounded tokens":   `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token FLOAT NOT NULL, passes BIGINT NOT NULL DEFAULT 1)`,
+		"a column more":    `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1, more INT NULL)`,
+		"another engine":   `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1) ENGINE = Aria`,
+		"only in memory":   `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1) ENGINE = MEMORY`,
+		"a sequence of it": ``,
+	} {
+		t.Run(what, func(t *testing.T) {
+			table := fmt.Sprintf("fence_%d", rand.Uint64())
+			statement := "CREATE TABLE " + table + " " + made
+			if made == "" {
+				statement = "CREATE SEQUENCE " + table
+			}
+			_, err := db.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
+			f, err := sqlfence.New(sqlfence.MySQL, table)
+			require.NoError(t, err)
+			assert.ErrorIs(t, f.Create(t.Context(), db), coord.ErrDenied)
+			pass := func(line string, token coord.Token) error {
+				return f.On(db).Pass(t.Context(), line, fence.Stamp{Token: token})
+			}
+			if made != "" { // what it would do
+				t.Log("newer:", pass("a", 1<<40+512), "stale:", pass("a", 1<<40+256), "another line:", pass("A", 256))
+			}
+		})
+	}
+}
