@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnwise/turnwise/coord"
 )
 
 // neededFiles is how many files a command may have to open, with a guardian.
@@ -55,4 +58,38 @@ func openConfiguration(path string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// readFromHome are what the library of PostgreSQL reads in the home unless the URL names another: passwords, and whom it believes to be
+// the server.
+var readFromHome = []string{".postgresql/root.crt", ".postgresql/postgresql.crt", ".postgresql/postgresql.key", ".pgpass", ".pg_service.conf"}
+
+// leaveHome sees to it that nobody else says which server gets this user's password. As with the configuration, HOME may be that of somebody
+// else: what he has put there is refused, and what he may yet put there is not read before the returned function is called.
+func leaveHome(scheme string) (back func(), err error) {
+	home := os.Getenv("HOME")
+	if scheme != "postgres" || home == "" {
+		return func() {}, nil
+	}
+	found := false
+	for _, name := range readFromHome {
+		path := filepath.Join(home, name)
+		var link, at unix.Stat_t
+		if unix.Lstat(path, &link) != nil || unix.Stat(path, &at) != nil {
+			continue
+		}
+		found = true
+		for _, st := range []*unix.Stat_t{&link, &at} {
+			if isStrangers(st) {
+				return nil, fail(codeConfig, "%s: it belongs to user %d, who could say which server gets your password: chown it, or set HOME to what is yours",
+					coord.Printable(path), st.Uid)
+			}
+		}
+	}
+	var st unix.Stat_t
+	if found || unix.Stat(home, &st) != nil || !isStrangers(&st) {
+		return func() {}, nil
+	}
+	os.Unsetenv("HOME")
+	return func() { os.Setenv("HOME", home) }, nil
 }

@@ -177,6 +177,11 @@ func (s *service) open(ctx context.Context, to *backend.Service, opts ...backend
 	if err := enoughFiles(); err != nil {
 		return nil, &failure{codeUnusable, err}
 	}
+	back, err := leaveHome(to.Scheme())
+	if err != nil {
+		return nil, err
+	}
+	defer back()
 	client, err := to.Connect(ctx, opts...)
 	if err != nil {
 		return nil, unopened(to.Scheme(), err)
