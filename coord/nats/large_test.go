@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -176,6 +177,67 @@ func TestAListWithoutEndTakesLittleMemory(t *testing.T) {
 		}
 	})
 	t.Log(pages, "pages")
+}
+
+// The server gives a hundred thousand subjects at a time, in order, of those that there are when it is asked. With each page some of the
+// first have gone, as the messages of emptied registers go. Seen on NATS 2.15.2: hundreds that stood all the time were missing.
+func TestWhatGoesWhileItIsListedHidesNothing(t *testing.T) {
+	const page = 100
+	m := memory{id: "00000000000000aa"}
+	var subjects []string
+	for i := range 1000 {
+		subjects = append(subjects, m.subject(defaultRoot, fmt.Sprintf("session/%04d", i)))
+	}
+	slices.Sort(subjects)
+	for name, goes := range map[string]int{"none": 0, "few": 3, "more than a page reaches back": 25} {
+		t.Run(name, func(t *testing.T) {
+			gone := 0
+			address := speaks(t, func(subject string, data []byte, say func(string)) {
+				var ask struct {
+					Filter string `json:"subjects_filter"`
+					Offset int    `json:"offset"`
+				}
+				if !strings.Contains(subject, "STREAM.INFO") || json.Unmarshal(data, &ask) != nil || ask.Filter == "" {
+					sayOfNothing(subject, say)
+					return
+				}
+				all := subjects[gone:]
+				gone = min(gone+goes, 300)
+				is := map[string]uint64{}
+				for _, subject := range all[min(ask.Offset, len(all)):min(ask.Offset+page, len(all))] {
+					is[subject] = 1
+				}
+				say(ofOurs(map[string]any{"total": len(all), "state": map[string]any{"last_seq": 1, "subjects": is}}, "N"))
+			})
+			s, err := Open(within(t, 10*time.Second), address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			c, err := s.link.get(within(t, 10*time.Second), s.life)
+			if err != nil {
+				t.Fatal(err)
+			}
+			known, err := s.known.Current()
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys, _, err := s.keys(within(t, 10*time.Second), c, known, "session/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(keys)
+			if all := slices.Compact(slices.Clone(keys)); len(all) != len(keys) {
+				t.Errorf("%d of %d are named more than once", len(keys)-len(all), len(keys))
+			}
+			for _, subject := range subjects[gone:] {
+				key, _ := m.keyOf(defaultRoot, subject)
+				if _, named := slices.BinarySearch(keys, key); !named {
+					t.Errorf("%s stands all the time, and is missing", key)
+				}
+			}
+		})
+	}
 }
 
 // After a restart several requests ask at once which memory there is. An answer may come late, when one of the others has written.

@@ -2,7 +2,10 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -65,13 +68,19 @@ func (s *Store) list(ctx context.Context, c *conn, known *memory, prefix string,
 	return nil
 }
 
-// keys returns those that have a message, and when that was so.
+// mostPages is how many pages List asks for before it gives up. A test has smaller pages than the server's, of a hundred thousand.
+const mostPages = 64
+
+// keys returns those that have a message, and when that was so. The server gives a page of what there is when it is asked, in order. What
+// has gone since the last page moves all others up, and those at the seam would be in neither. So each page begins a little before the
+// last one ended, and has to reach back to that.
 func (s *Store) keys(ctx context.Context, c *conn, known *memory, prefix string) (keys []string, now time.Time, err error) {
 	filter := known.registers(s.root) + ".>"
 	if kind, own := kindOf(prefix); own {
 		filter = known.registers(s.root) + "." + kind + ".*"
 	}
-	for offset := 0; ; {
+	offset, back, last := 0, 0, ""
+	for range mostPages {
 		var info streamInfo
 		ask := map[string]any{"subjects_filter": filter, "offset": offset}
 		if err := c.api(ctx, "STREAM.INFO."+s.root, ask, &info); err != nil {
@@ -83,16 +92,25 @@ func (s *Store) keys(ctx context.Context, c *conn, known *memory, prefix string)
 		if now.IsZero() {
 			now = info.Now
 		}
-		for subject := range info.State.Subjects {
-			if key, ok := known.keyOf(s.root, subject); ok && strings.HasPrefix(key, prefix) {
+		subjects := slices.Sorted(maps.Keys(info.State.Subjects))
+		if offset > 0 && (len(subjects) == 0 || subjects[0] > last) {
+			offset, back = max(0, offset-back), 2*back
+			continue
+		}
+		for _, subject := range subjects {
+			if key, ok := known.keyOf(s.root, subject); ok && subject > last && strings.HasPrefix(key, prefix) {
 				keys = append(keys, key)
 			}
 		}
-		if offset += len(info.State.Subjects); offset > mostKeys {
+		if offset+len(subjects) > mostKeys {
 			return nil, now, fmt.Errorf("the server has more than %d registers", mostKeys)
 		}
-		if len(info.State.Subjects) == 0 || offset >= info.Total {
+		if len(subjects) == 0 || offset+len(subjects) >= info.Total {
 			return keys, now, nil
 		}
+		last = max(last, subjects[len(subjects)-1])
+		back = max(len(subjects)/10, 1)
+		offset += max(len(subjects)-back, 1)
 	}
+	return nil, now, errors.New("the registers change all the time while they are listed")
 }

@@ -65,4 +65,7 @@ var nats = []Bug{
 		"coord/nats/conn.go", `	case <-within.Done():
 	}`, `	case <-context.Background().Done():
 	}`, testsIn("coord/nats", "TestAServerThatReadsNothingHoldsUpNoCall")),
+	one("nats: a page of a list need not reach back to the one before",
+		"coord/nats/list.go", `if offset > 0 && (len(subjects) == 0 || subjects[0] > last) {`, `if offset > 0 && len(subjects) == 0 {`,
+		testsIn("coord/nats", "TestWhatGoesWhileItIsListedHidesNothing")),
 }
