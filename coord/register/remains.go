@@ -3,6 +3,7 @@ package register
 import (
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -86,14 +87,20 @@ func (r *remains) addSession(it Item) {
 	}
 }
 
-// clearing is what there is to do about lines: to bury the dead, and to delete what they said.
-type clearing struct{ lines, aside chores }
+// clearing is what there is to do about lines: to ask whether the dead are dead, to bury them, and to delete what they said.
+type clearing struct {
+	asks, lines, aside chores
+	over               map[sessionID]bool // who was asked for, and does not stand
+}
 
 // sweepLines removes the nodes of sessions that have gone, and what else they left behind. It returns the lines that are
 // empty. If something cannot be done it does the rest all the same.
 func (d *Driver) sweepLines(ctx context.Context, c *clearing, t *toll) (empty map[string]emptyLine, err error) {
 	r, err := d.remains(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.ask(ctx, d, r, t); err != nil {
 		return nil, err
 	}
 	dead, items := r.left()
@@ -105,6 +112,53 @@ func (d *Driver) sweepLines(ctx context.Context, c *clearing, t *toll) (empty ma
 	return r.empty, c.aside.do(ctx, d, slices.Collect(maps.Keys(items)), t, func(ctx context.Context, key string) (bool, error) {
 		return true, d.deleteItem(ctx, items[key])
 	})
+}
+
+// ask asks for each session that was not listed. Somebody may hold on it, and nobody tells him that he is buried: so no list is believed
+// that lacks it. One that cannot be read stands for now.
+func (c *clearing) ask(ctx context.Context, d *Driver, r *remains, t *toll) error {
+	over := make(map[sessionID]bool)
+	keys := make(map[string]bool)
+	for id := range r.unlisted() {
+		if c.over[id] { // it does not come back
+			over[id] = true
+		} else {
+			keys[id.key()] = true
+		}
+	}
+	err := c.asks.do(ctx, d, slices.Collect(maps.Keys(keys)), t, func(ctx context.Context, key string) (bool, error) {
+		rctx, cancel := d.requestFor(ctx)
+		defer cancel()
+		it, err := d.store.Read(rctx, key)
+		if err == nil && it.Version.IsZero() {
+			id, _ := parseSessionID(strings.TrimPrefix(key, sessionKey))
+			over[id] = true
+		}
+		return false, err // nothing is done about anybody yet
+	})
+	for id := range r.unlisted() {
+		r.stands[id] = !over[id]
+	}
+	c.over = over
+	return err
+}
+
+// unlisted yields the sessions that have left something and were not listed, some of them more than once.
+func (r *remains) unlisted() iter.Seq[sessionID] {
+	return func(yield func(sessionID) bool) {
+		for _, members := range r.members {
+			for id := range members {
+				if !r.stands[id] && !yield(id) {
+					return
+				}
+			}
+		}
+		for _, it := range r.aside {
+			if id := sessionOf(it.Key); !r.stands[id] && !yield(id) {
+				return
+			}
+		}
+	}
 }
 
 // left returns, by keys, the sessions of each line that do not stand any more, and what they have left aside.

@@ -178,6 +178,8 @@ var register = []Bug{
 	one("register: what cannot be done to one register ends a sweep",
 		"coord/register/chores.go", `case ctx.Err() != nil || errors.Is(err, ErrForgot):`, `case err != nil && !errors.Is(err, driver.ErrDenied):`,
 		testsRegister("TestWhatCannotBeSweptKeepsNobodyFromSweepingTheRest")),
+	one("register: a session that a list lacks is over",
+		"coord/register/remains.go", `r.stands[id] = !over[id]`, `r.stands[id] = false`, testsRegister("TestAListThatLacksASessionBuriesNobody")),
 	one("register: a sweep waits for a register that cannot be swapped",
 		"coord/register/chores.go", `context.WithTimeout(ctx, mostChore*d.timeout)`, `context.WithCancel(ctx)`,
 		testsRegister("TestWhatCannotBeSweptKeepsNobodyFromSweepingTheRest")),
