@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -200,11 +201,18 @@ func (s *Store) info(ctx context.Context, c *conn) (info streamInfo, err error) 
 	return info, err
 }
 
-// still asks about the stream, and fails if it is not of this memory any more.
+// still asks about the stream, and fails if it is not of this memory any more, or not as it was: somebody may have had it throw away
+// what stands there, and then an empty register says nothing.
 func (s *Store) still(ctx context.Context, c *conn, m *memory) (streamInfo, error) {
 	info, err := s.info(ctx, c)
 	if err == nil && !info.isOf(m) {
 		err = errNobody
+	}
+	if err == nil {
+		if changed := s.isOurs(c, m, &info); changed != nil {
+			s.Log.Warn("nats: the stream is not as it was any more", "err", storekit.OneLine(changed))
+			err = s.forgot(m)
+		}
 	}
 	return info, err
 }
@@ -221,6 +229,9 @@ func (s *Store) isOurs(c *conn, m *memory, info *streamInfo) error {
 	is.Metadata, want.Metadata = nil, nil
 	if is.Persist == "default" {
 		is.Persist = ""
+	}
+	if reflect.DeepEqual(is, want) { // almost always
+		return nil
 	}
 	got, err := json.Marshal(is)
 	if err != nil {

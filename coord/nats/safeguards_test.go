@@ -232,7 +232,7 @@ func TestNobodyTakesMessagesAway(t *testing.T) {
 func TestAMessageThatHasGoneIsNoEmptyRegister(t *testing.T) {
 	t.Parallel()
 	m := servers.NATS(t).Member(0)
-	s := opened(t, m)
+	s, late := opened(t, m), opened(t, m)
 	before := remembered(t, s)
 	put(t, s, "k", "x")
 	js, err := operator(t, m).JetStream()
@@ -248,8 +248,12 @@ func TestAMessageThatHasGoneIsNoEmptyRegister(t *testing.T) {
 	if _, err := js.UpdateStream(&changed); err != nil {
 		t.Fatal(err)
 	}
-	put(t, s, "other", "x")
+	w := register.Swap{Key: "other", Next: register.NewVersion(), Value: []byte("x")}
+	if _, err := s.Swap(within(t, 10*time.Second), w); err != nil {
+		t.Fatal(err)
+	}
 	forgets(t, "Read", reading(s, "k"))
+	forgets(t, "Read by who was there before, and has never seen it", reading(late, "k"))
 	// And the stream is not gone on with.
 	if _, err := s.Memory(within(t, 10*time.Second)); err == nil {
 		t.Error("the changed stream is used")
