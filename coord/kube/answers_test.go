@@ -1,8 +1,13 @@
 package kube
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,6 +35,42 @@ func proxy(t *testing.T, f *fake) (p *proxied, opts []Option) {
 	}))
 	t.Cleanup(func() { p.server.CloseClientConnections(); p.server.Close() })
 	return p, []Option{WithServer(p.server.URL)}
+}
+
+// A webhook edits each lease that is written, to the rules of the house. A lease without our labels is in no list, so its session would
+// be taken for over.
+func TestAnAPIServerThatStoresSomethingElseIsRefused(t *testing.T) {
+	for name, house := range map[string]struct {
+		edits   func(m map[string]any)
+		refused bool
+	}{
+		"no label of ours":      {func(m map[string]any) { delete(m, "labels") }, true},
+		"no label for a kind":   {func(m map[string]any) { delete(m["labels"].(map[string]any), kindLabel) }, true},
+		"an annotation is long": {func(m map[string]any) { m["annotations"].(map[string]any)[valueNote] = "…" }, true},
+		"a label of its own":    {func(m map[string]any) { m["labels"].(map[string]any)["team"] = "a" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t)
+			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var l map[string]any
+				if r.Method == http.MethodPut && json.NewDecoder(r.Body).Decode(&l) == nil {
+					house.edits(meta(l))
+					text, _ := json.Marshal(l)
+					r.Body = io.NopCloser(bytes.NewReader(text))
+				}
+				f.serve(w, r)
+			}))
+			defer front.Close()
+			defer front.CloseClientConnections()
+			s, err := Open(within(t, 10*time.Second), "default", WithServer(front.URL))
+			if err == nil {
+				defer s.Close()
+			}
+			if refused := errors.Is(err, driver.ErrDenied) && strings.Contains(err.Error(), "webhook"); refused != house.refused || !refused && err != nil {
+				t.Errorf("it says %v", err)
+			}
+		})
+	}
 }
 
 // What stands before the API server answers in its place that all is well, as some do while that is away. So a holder's renewals do not

@@ -39,6 +39,21 @@ type metadata struct {
 // isTied reports whether an object comes or goes with what is not ours.
 func (m *metadata) isTied() bool { return len(m.Finalizers)+len(m.Owners) > 0 }
 
+// lacks names a label or an annotation that is not so in what was stored; "": there is none. What others have added does not matter.
+func (m *metadata) lacks(stored *metadata) (what string) {
+	for _, of := range []struct {
+		kind     string
+		sent, is map[string]string
+	}{{"label", m.Labels, stored.Labels}, {"annotation", m.Annotations, stored.Annotations}} {
+		for name, value := range of.sent {
+			if is, has := of.is[name]; !has || is != value {
+				return of.kind + " " + name
+			}
+		}
+	}
+	return ""
+}
+
 // spec has what `kubectl get lease` shows.
 type spec struct {
 	Holder string `json:"holderIdentity,omitempty"`

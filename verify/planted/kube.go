@@ -48,4 +48,6 @@ var kube = []Bug{
 		"coord/kube/request.go", `		err = q.answeredBy(out)`, `		_ = q.answeredBy(out)`, testsKube("TestWhatIsNoAnswerToTheRequestIsNotBelieved")),
 	one("kube: what answers in the server's place for a moment is taken for a refusal that lasts",
 		"coord/kube/errors.go", `	if s.found.Load() {`, `	if s == nil {`, testsKube("TestWhatAnswersInTheServersPlaceMayPass")),
+	one("kube: whatever a webhook makes of a lease will do",
+		"coord/kube/memory.go", `err == nil && what != "" {`, `err == nil && what == "-" {`, testsKube("TestAnAPIServerThatStoresSomethingElseIsRefused")),
 }
