@@ -40,7 +40,8 @@ FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regc
 
 // On MariaDB and MySQL, a trigger runs with the rights of who made it, but a view may call functions with ours. And whoever may create
 // in the database decides what the table is like, if he comes before us: without our key a stale stamp gets a row of its own, and passes;
-// with another unique index the row of another line is changed; a collation takes one line for another; and most engines lock no rows.
+// with another unique index the row of another line is changed; a collation takes one line for another; most engines lock no rows; and the rows of a
+// table with a parent of his go when he likes.
 const vetMySQL = `SELECT CASE
 	WHEN t.table_type <> 'BASE TABLE' THEN 'is no plain table'
 	WHEN t.engine <> 'InnoDB' THEN CONCAT('is kept by ', t.engine)
@@ -50,6 +51,10 @@ const vetMySQL = `SELECT CASE
 	WHEN COALESCE((SELECT GROUP_CONCAT(CONCAT_WS(' ', s.index_name, s.column_name, s.sub_part))
 			FROM information_schema.statistics AS s WHERE s.non_unique = 0 AND s.table_schema = {schema} AND s.table_name = {name}), '')
 		<> 'PRIMARY line' THEN 'has other keys'
+	WHEN EXISTS (SELECT 1 FROM information_schema.table_constraints AS k
+			WHERE k.constraint_type <> 'PRIMARY KEY' AND k.table_schema = {schema} AND k.table_name = {name}) THEN 'has constraints of its own'
+	WHEN EXISTS (SELECT 1 FROM information_schema.triggers AS g
+			WHERE g.event_object_schema = {schema} AND g.event_object_table = {name}) THEN 'has a trigger'
 	ELSE '' END
 FROM information_schema.tables AS t WHERE t.table_schema = {schema} AND t.table_name = {name}`
 

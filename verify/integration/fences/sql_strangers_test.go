@@ -118,6 +118,8 @@ func TestSQLRefusesAViewOnMariaDB(t *testing.T) {
 // lets two pass at once, or takes one line for another.
 func TestSQLRefusesAStrangersLayoutOnMariaDB(t *testing.T) {
 	db := opened(t, "mysql", mysqlAddress(servers.MariaDB(t, servers.Shared()).URL()))
+	_, err := db.ExecContext(t.Context(), `CREATE TABLE IF NOT EXISTS his_lines (line VARBINARY(1100) NOT NULL PRIMARY KEY)`)
+	require.NoError(t, err)
 	for what, made := range map[string]string{
 		"a wider key":        `(line VARBINARY(1100) NOT NULL, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1, PRIMARY KEY (line, epoch, token))`,
 		"no key":             `(line VARBINARY(1100) NOT NULL, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1)`,
@@ -125,11 +127,14 @@ func TestSQLRefusesAStrangersLayoutOnMariaDB(t *testing.T) {
 		"another unique one": `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL UNIQUE, passes BIGINT NOT NULL DEFAULT 1)`,
 		"names that are alike": `(line VARCHAR(700) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1)
 			CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci`,
-		"names cut short":  `(line VARBINARY(3) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1)`,
-		"rounded tokens":   `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token FLOAT NOT NULL, passes BIGINT NOT NULL DEFAULT 1)`,
-		"a column more":    `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1, more INT NULL)`,
-		"another engine":   `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1) ENGINE = Aria`,
-		"only in memory":   `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1) ENGINE = MEMORY`,
+		"names cut short": `(line VARBINARY(3) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1)`,
+		"rounded tokens":  `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token FLOAT NOT NULL, passes BIGINT NOT NULL DEFAULT 1)`,
+		"a column more":   `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1, more INT NULL)`,
+		"another engine":  `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1) ENGINE = Aria`,
+		"only in memory":  `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1) ENGINE = MEMORY`,
+		"a check":         `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1, CHECK (token > 0))`,
+		"a parent": `(line VARBINARY(1100) NOT NULL PRIMARY KEY, epoch BIGINT NOT NULL, token BIGINT NOT NULL, passes BIGINT NOT NULL DEFAULT 1,
+			FOREIGN KEY (line) REFERENCES his_lines (line) ON DELETE CASCADE)`,
 		"a sequence of it": ``,
 	} {
 		t.Run(what, func(t *testing.T) {
