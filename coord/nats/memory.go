@@ -210,8 +210,10 @@ func (s *Store) still(ctx context.Context, c *conn, m *memory) (streamInfo, erro
 	}
 	if err == nil {
 		if changed := s.isOurs(c, m, &info); changed != nil {
-			s.Log.Warn("nats: the stream is not as it was any more", "err", storekit.OneLine(changed))
-			err = s.forgot(m)
+			if s.known.Forget(m) {
+				s.Log.Warn("nats: the stream is not as it was any more", "err", storekit.OneLine(changed))
+			}
+			err = register.ErrForgot
 		}
 	}
 	return info, err
@@ -265,9 +267,6 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 	case isGone(err):
 		return s.forgot(known)
 	case err != nil:
-		return err
-	}
-	if err := s.isOurs(c, known, &info); err != nil {
 		return err
 	}
 	if s.isOver(c, known, &info, seen) {

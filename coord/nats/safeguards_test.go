@@ -266,6 +266,35 @@ func TestAMessageThatHasGoneIsNoEmptyRegister(t *testing.T) {
 	}
 }
 
+// He changes it back before anybody looks. Who has seen the message knows better all the same.
+func TestAMessageThatHasGoneIsMissedThoughTheStreamIsAsItWas(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t).Member(0)
+	s := opened(t, m)
+	put(t, s, "k", "x")
+	js, err := operator(t, m).JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := js.StreamInfo(defaultRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := info.Config
+	changed.MaxMsgs = 1
+	if _, err := js.UpdateStream(&changed); err != nil {
+		t.Fatal(err)
+	}
+	w := register.Swap{Key: "other", Next: register.NewVersion(), Value: []byte("x")}
+	if _, err := s.Swap(within(t, 10*time.Second), w); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.UpdateStream(&info.Config); err != nil {
+		t.Fatal(err)
+	}
+	forgets(t, "Read", reading(s, "k"))
+}
+
 // heard collects notes; a nil is "lost".
 func listen(t testing.TB, s *Store, topic string) <-chan string {
 	t.Helper()
