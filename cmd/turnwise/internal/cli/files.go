@@ -62,10 +62,10 @@ func openConfiguration(path string) (*os.File, error) {
 
 // readFromHome are what the library of PostgreSQL reads in the home unless the URL names another: passwords, and whom it believes to be
 // the server.
-var readFromHome = []string{".postgresql/root.crt", ".postgresql/postgresql.crt", ".postgresql/postgresql.key", ".pgpass", ".pg_service.conf"}
+var readFromHome = []string{".postgresql", ".postgresql/root.crt", ".postgresql/postgresql.crt", ".postgresql/postgresql.key", ".pgpass", ".pg_service.conf"}
 
 // leaveHome sees to it that nobody else says which server gets this user's password. As with the configuration, HOME may be that of somebody
-// else: what he has put there is refused, and what he may yet put there is not read before the returned function is called.
+// else: what stands there is refused, and what he may yet put there is not read before the returned function is called.
 func leaveHome(scheme string) (back func(), err error) {
 	home := os.Getenv("HOME")
 	if scheme != "postgres" || home == "" {
@@ -87,8 +87,12 @@ func leaveHome(scheme string) (back func(), err error) {
 		}
 	}
 	var st unix.Stat_t
-	if found || unix.Stat(home, &st) != nil || !isStrangers(&st) {
+	switch {
+	case unix.Stat(home, &st) != nil || !isStrangers(&st):
 		return func() {}, nil
+	case found: // he may put another in its place at any time
+		return nil, fail(codeConfig, "%s: it belongs to user %d, who could say which server gets your password: set HOME to what is yours",
+			coord.Printable(home), st.Uid)
 	}
 	os.Unsetenv("HOME")
 	return func() { os.Setenv("HOME", home) }, nil
