@@ -52,10 +52,8 @@ func (s *Store) write(ctx context.Context, known *memory, w *register.Swap, at s
 	if err := s.saw(known, least, at.revision); err != nil {
 		return register.Item{}, err
 	}
-	for _, note := range []string{versionNote, valueNote} { // what others read must be what we think stands there
-		if l.Metadata.Annotations[note] != sent.Metadata.Annotations[note] {
-			return register.Item{}, fmt.Errorf("the API server has stored another %s in the lease %s than was sent: does a webhook change leases?", note, l.Metadata.Name)
-		}
+	if what := sent.Metadata.lacks(&l.Metadata); what != "" { // what others read and list must be what we think stands there
+		return register.Item{}, fmt.Errorf("the API server has stored another %s in the lease %s than was sent: does a webhook change leases?", what, l.Metadata.Name)
 	}
 	known.seen.Put(w.Key, at)
 	if w.Next.IsZero() {
