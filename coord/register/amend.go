@@ -45,9 +45,9 @@ func (p *place) Amend(ctx context.Context, kind string, data []byte) error {
 	p.shown.ID, p.shown.Kind, p.shown.Data = nodeID{s.id, p.n, me.rev}.String(), kind, bytes.Clone(data)
 	p.mu.Unlock()
 	p.aside = aside
-	if old := p.puts.Load(); old > 0 {
+	if old := p.puts.Load(); old > p.forgotten.Load() {
 		if aside == 0 {
-			aside = p.secret + old + 1
+			aside = old + 1
 		}
 		s.life.Go(func() { p.forgetAside(aside) })
 	}

@@ -135,7 +135,7 @@ func (p *place) joined(e driver.Entry, me node, after *draft) {
 
 // takeBack is called after a join has failed: the node may be there, or may come yet.
 func (p *place) takeBack(w *wish) {
-	if p.clerk.giveUp(w) || p.puts.Load() > 0 {
+	if p.clerk.giveUp(w) || p.puts.Load() > p.forgotten.Load() {
 		p.goAway()
 		return
 	}

@@ -55,7 +55,8 @@ func (id nodeID) String() string {
 	return string(strconv.AppendUint(b, id.rev, 10))
 }
 
-// dataKey is the key of the register for data of a node that is too long for the line. put counts the node's data registers.
+// dataKey is the key of the register for data of a node that is too long for the line. put is the number of one of the
+// node's data registers: see newSecret.
 func (id nodeID) dataKey(put uint64) string {
 	id.rev = put
 	return dataKey + id.String()

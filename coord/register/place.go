@@ -24,9 +24,8 @@ type place struct {
 	bell       driverkit.Bell // rung when something was told for certain, or is urgent
 	hints      driverkit.Bell // rung when something was told by whoever may tell
 	calm       time.Time      // until when hints are left alone; for Await and Watch
-	secret     uint64         // the numbers of its data registers begin behind it
-	puts       atomic.Uint64  // how often data was put aside
-	forgotten  atomic.Uint64  // how much of that is deleted
+	puts       atomic.Uint64  // the number of its last data register; they begin behind a secret
+	forgotten  atomic.Uint64  // the last that is deleted
 
 	aside uint64 // which of those the node has now; for Amend
 
@@ -119,7 +118,10 @@ func (p *place) told() (turn, stale, removed bool) {
 
 // enter makes a place known to the session before it is in the line: news of it may come before the answer to the join.
 func (s *session) enter(e driver.Entry) *place {
-	p := &place{s: s, n: s.joined.Add(1), sight: e.Sight, bell: driverkit.NewBell(), hints: driverkit.NewBell(), secret: newSecret()}
+	p := &place{s: s, n: s.joined.Add(1), sight: e.Sight, bell: driverkit.NewBell(), hints: driverkit.NewBell()}
+	secret := newSecret()
+	p.puts.Store(secret)
+	p.forgotten.Store(secret)
 	p.clerk, p.leaveClerk = s.d.clerk(e.Line)
 	s.mu.Lock()
 	s.places[p.n] = p
@@ -144,7 +146,7 @@ func (p *place) goAway() *wish {
 		defer p.exit()
 		select {
 		case <-w.done:
-			p.forgetAside(p.secret + p.puts.Load() + 1)
+			p.forgetAside(p.puts.Load() + 1)
 		case <-p.s.life.Done():
 		}
 	}) {
@@ -171,7 +173,7 @@ func (p *place) putAside(ctx context.Context, data []byte) (uint64, error) {
 	if len(data) <= inLine {
 		return 0, nil
 	}
-	put := p.secret + p.puts.Add(1)
+	put := p.puts.Add(1)
 	swap := Swap{Key: nodeID{session: p.s.id, n: p.n}.dataKey(put), Next: NewVersion(), Value: bytes.Clone(data), By: p.s.d.self}
 	for tries := 0; ; tries++ {
 		rctx, cancel := p.s.d.requestFor(ctx)
@@ -193,8 +195,8 @@ func (p *place) putAside(ctx context.Context, data []byte) (uint64, error) {
 // forgetAside deletes the node's data registers with numbers below before. What is left over goes with the session; see
 // remains.go.
 func (p *place) forgetAside(before uint64) {
-	for put := p.forgotten.Load() + 1; p.secret+put < before; put++ {
-		key := nodeID{session: p.s.id, n: p.n}.dataKey(p.secret + put)
+	for put := p.forgotten.Load() + 1; put < before; put++ {
+		key := nodeID{session: p.s.id, n: p.n}.dataKey(put)
 		ctx, cancel := p.s.d.request()
 		it, err := p.s.d.store.Read(ctx, key)
 		if err == nil && !it.Version.IsZero() {

@@ -16,8 +16,8 @@ const lateAtMost = time.Hour
 
 // oldAtLeast is how old the emptiness of a line must be, by the store's clock, for a process that has not seen so much of it: where all
 // are short-lived, nobody sees an hour pass. But that clock may be set by any time, as on a machine that starts with a wrong date, while
-// a request is under way that was to make the line. So somebody else has to find it as old once more: see sweeper.old. Both leave a day
-// for a clock that is set by less.
+// a request is under way that was to make the line. So it is deleted only if it was as old already when the epoch was raised, and that is
+// as long ago: see sweeper.provenOld. Both leave a day for a clock that is set by less.
 const oldAtLeast = 25 * time.Hour
 
 // remains are what there is in a store beside sessions, and which sessions there were after that was read.

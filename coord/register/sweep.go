@@ -303,7 +303,7 @@ func (s *sweeper) reap(ctx context.Context, empty map[string]emptyLine, t *toll)
 		}
 	}
 	s.empty = still
-	old, next, err := s.old(ctx, empty, old)
+	old, pass, err := s.provenOld(empty, old)
 	if err := t.note(ctx, err); err != nil {
 		return err
 	}
@@ -314,16 +314,16 @@ func (s *sweeper) reap(ctx context.Context, empty map[string]emptyLine, t *toll)
 		name := strings.TrimPrefix(key, lineKey)
 		return s.d.reap(ctx, name, still[name].version)
 	})
-	if err == nil && next > 0 {
-		err = t.note(ctx, s.d.passEpoch(next))
+	if err == nil && pass > 0 {
+		err = t.note(ctx, s.d.passEpoch(pass))
 	}
 	return err
 }
 
-// old returns those of the lines that are old by the store's clock which were so already when the epoch was raised, if that is as long ago:
+// provenOld returns those of the lines that are old by the store's clock which were so already when the epoch was raised, if that is as long ago:
 // whoever still wants to make such a line, and has read an earlier epoch, is late by a day, even if the clock was set since, or before. For
-// the others, next is what the epoch has to pass.
-func (s *sweeper) old(ctx context.Context, empty map[string]emptyLine, names []string) (old []string, next uint64, err error) {
+// the others, pass is what the epoch has to pass.
+func (s *sweeper) provenOld(empty map[string]emptyLine, names []string) (old []string, pass uint64, err error) {
 	if len(names) == 0 {
 		return nil, 0, nil
 	}
@@ -335,9 +335,9 @@ func (s *sweeper) old(ctx context.Context, empty map[string]emptyLine, names []s
 		switch l := empty[name]; {
 		case l.epoch < now && l.age-it.Age > oldAtLeast:
 			old = append(old, name)
-		case l.epoch <= now+mostPassed && l.epoch < maxToken>>tokenBits:
-			next = max(next, l.epoch, now)
+		case l.epoch <= now+mostPassed && max(l.epoch, now) < maxToken>>tokenBits:
+			pass = max(pass, l.epoch, now)
 		}
 	}
-	return old, next, nil
+	return old, pass, nil
 }
