@@ -22,7 +22,7 @@ func TestManyRowsThatAreLargeAreListed(t *testing.T) {
 
 // Whoever may write one row may put more into it than anybody reads. That harms the line, and no other.
 func TestARowThatIsLargerThanAnyLineHarmsNoOther(t *testing.T) {
-	s := withStrangers(t)
+	s := aloneWithStrangers(t)
 	s.admin(`SET GLOBAL max_allowed_packet = 100000000`)
 	a, b := s.used("INSERT")
 	storecheck.Locked(t, a, "orders")

@@ -28,6 +28,12 @@ type strangers struct {
 func withStrangers(t *testing.T, opts ...servers.Option) *strangers {
 	t.Helper()
 	t.Parallel() // most of these mostly wait, each beside a server of its own
+	return aloneWithStrangers(t, opts...)
+}
+
+// aloneWithStrangers is for a test that takes the machine for itself.
+func aloneWithStrangers(t *testing.T, opts ...servers.Option) *strangers {
+	t.Helper()
 	s := &strangers{t, durable(t, opts...)}
 	engine := "MyISAM" // no rollback takes anything out of it
 	s.admin(`CREATE USER mallory@'127.0.0.1'`, `CREATE USER app@'127.0.0.1'`, `CREATE USER poor@'127.0.0.1'`,

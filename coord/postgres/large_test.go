@@ -10,7 +10,7 @@ import (
 
 // Whoever may write one row may put more into it than anybody reads. That harms the line, and no other.
 func TestARowThatIsLargerThanAnyLineHarmsNoOther(t *testing.T) {
-	s := withStrangers(t)
+	s := aloneWithStrangers(t)
 	a, b := s.used("INSERT")
 	storecheck.Locked(t, a, "orders")
 	s.mallory(`INSERT INTO ` + usual + ` (key, version, value) VALUES ('line/spoilt', 1, decode(repeat('41', 70000000), 'hex'))`)

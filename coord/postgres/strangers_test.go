@@ -34,6 +34,12 @@ type strangers struct {
 func withStrangers(t *testing.T, opts ...servers.Option) *strangers {
 	t.Helper()
 	t.Parallel() // most of these mostly wait, each beside a server of its own
+	return aloneWithStrangers(t, opts...)
+}
+
+// aloneWithStrangers is for a test that takes the machine for itself.
+func aloneWithStrangers(t *testing.T, opts ...servers.Option) *strangers {
+	t.Helper()
 	s := &strangers{t, durable(t, opts...)}
 	s.admin(`CREATE ROLE mallory LOGIN`, `CREATE ROLE app LOGIN`, `GRANT CREATE ON SCHEMA public TO PUBLIC`,
 		// What runs leaves a mark that no rollback takes away.

@@ -172,10 +172,10 @@ func ScratchFor(t testing.TB) string {
 	return dir
 }
 
-// MostlyWaiting lets six parallel tests run at once, however few processors there are, unless -parallel says how many. TestMain calls it
+// MostlyWaiting lets four parallel tests run at once, however few processors there are, unless -parallel says how many. TestMain calls it
 // before [Main], where tests mostly wait while their servers do nothing.
 func MostlyWaiting() {
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 }
