@@ -239,7 +239,7 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	defer func() {
 		if h == nil && !errors.Is(err, driver.ErrSessionEnded) {
 			if err == nil {
-				err = errPanicked
+				err = errNoReturn
 			}
 			if a.waits {
 				a.tells.gaveUp(func() Node { return a.shown(place.Node()) }, time.Since(a.since), a.wrap(a.reason(ctx, err)))
@@ -273,8 +273,8 @@ func (a *acquire) once(ctx context.Context) (h *Hold, err error) {
 	return h, err
 }
 
-// errPanicked is for observers only: the rule or OnWait's function did not return, and the caller hears that from the panic.
-var errPanicked = fmt.Errorf("%w: the rule or what OnWait calls panicked", ErrInvalid)
+// errNoReturn: the rule, or OnWait's function, panicked or ended its goroutine. Of a panic the caller hears by itself.
+var errNoReturn = fmt.Errorf("%w: the rule or what OnWait calls did not return", ErrInvalid)
 
 // awaitTurn returns what was ahead when my turn came, and whether I had to wait for it. It gives no turn past the
 // session's deadline.

@@ -2,7 +2,6 @@ package coord
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -183,13 +182,10 @@ func (n *shared) run(ctx context.Context) {
 	defer close(n.done)
 	defer n.cancel(nil)
 	var h *Hold
-	err := errRuleExited
+	err := error(&Error{Op: "acquire", Line: n.as.line, Err: errNoReturn})
 	defer func() { n.free(func() bool { return n.begins(h, err) }) }()
 	h, err = n.acquire(ctx)
 }
-
-// errRuleExited is for those who wait for a node whose rule has ended its goroutine, as t.FailNow does.
-var errRuleExited error = &Error{Op: "acquire", Err: fmt.Errorf("%w: the rule has ended its goroutine", ErrInvalid)}
 
 // begins is called when the node has its turn, or gave up, and reports whether it has to go.
 func (n *shared) begins(h *Hold, err error) bool {

@@ -150,7 +150,7 @@ type Result struct {
 func (m *Multi) LockChan(ctx context.Context) <-chan Result {
 	return taken.Chan(ctx, m.Lock, func(h *Hold, err error) Result { return Result{h, err} }, func(_ *Hold, err error) error {
 		return &coord.Error{Op: acquire, Err: err}
-	}, &coord.Error{Op: acquire, Err: coord.ErrInvalid})
+	}, &coord.Error{Op: acquire, Err: fmt.Errorf("%w: a rule has ended its goroutine", coord.ErrInvalid)})
 }
 
 // Do takes the locks, runs fn and releases them. fn's context ends with ctx or with the first of the holds to end. See coord.Do
