@@ -50,13 +50,19 @@ func (c *Client) Forget(ctx context.Context, name string) error {
 	return nil
 }
 
-// Memo is Client.Memo for the line that is held. It is answered until the hold ends, also once Shutdown has been called.
+// Memo is Client.Memo for the line that is held. While the hold lasts it is answered also once Shutdown has been called.
 func (h *Hold) Memo(ctx context.Context) ([]byte, error) {
-	c, life := h.acquired.client, context.Background()
+	c, line := h.acquired.client, h.acquired.line
 	if h.Err() != nil {
-		life = c.life
+		return c.Memo(ctx, line)
 	}
-	return c.memo(ctx, life, h.acquired.line)
+	within, cancel := h.With(ctx)
+	defer cancel()
+	memo, err := c.memo(within, context.Background(), line)
+	if end := h.Err(); err != nil && end != nil {
+		err = &Error{Op: "memo", Line: line, Err: end}
+	}
+	return memo, err
 }
 
 // SetMemo writes the memo of the line: a small value, of MaxMemo bytes at most, that stays when the line is empty. nil takes it
