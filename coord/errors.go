@@ -129,7 +129,10 @@ func describe(o Owner) string {
 	if o.Label != "" {
 		s += fmt.Sprintf(" %q", shorten(o.Label))
 	}
-	return s + " since " + o.Since.Format(time.RFC3339)
+	if !o.Since.IsZero() {
+		s += " since " + o.Since.Format(time.RFC3339)
+	}
+	return s
 }
 
 func (e *Error) Unwrap() error { return e.Err }
