@@ -11,16 +11,17 @@ import (
 //
 // Hooks but Acquiring are called one after the other, in the order in which things happened, on a goroutine of their own. That is a
 // little after the fact, perhaps after the call in question has returned, so at says when it happened. Where turns follow one another
-// without a pause, it is a millisecond after. Close and Shutdown wait a moment for them. The end of a session is told after the losses that it caused, and before the next
-// session. A slow hook delays only what is told after it, so it keeps no hold alive; but what has not been told yet
-// takes memory. Nobody recovers a hook that panics: the program ends, and its stack says where.
+// without a pause, it may be a millisecond after. Close and Shutdown wait a moment for them. The end of a session is told after the
+// losses that it caused, and before the next session. A slow hook delays only what is told after it, so it keeps no hold alive; but
+// what has not been told yet takes memory. Nobody recovers a hook that panics: the program ends, and its stack says where.
 //
 // Nothing is told of a hold that is nested in another one: it is the same turn. Of callers who share a node (see Together),
 // Granted, Released and Lost are told of each turn, and the rest of the node, which has the number of no turn in its token.
 type Observer struct {
 	// ForClient: a client is given this Observer. NewClient calls it at once, and tells what it returns in place of this one; nil: it
 	// tells nobody. It is for an Observer that remembers what it was told, and may be given to several clients: lines, nodes and tokens
-	// of two services may be called the same. Of the Observer that Acquiring returns it is not called.
+	// of two services may be called the same. Of the Observer that Acquiring returns it is not called. Who sets a hook of such an Observer
+	// sets it in vain: give the client another Observer beside it.
 	ForClient func() *Observer
 
 	// Acquiring: Acquire or TryAcquire was called, for a turn of its own. This hook alone is called at once, with the call's context
