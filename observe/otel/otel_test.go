@@ -276,6 +276,7 @@ func TestLinesAreFew(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, h.Release())
 			}
+			time.Sleep(time.Second) // so much in one instant is told together
 			n := 0
 			for name := range w.now() {
 				if strings.HasPrefix(name, "hold.duration count") {
