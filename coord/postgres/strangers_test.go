@@ -33,7 +33,7 @@ type strangers struct {
 
 func withStrangers(t *testing.T, opts ...servers.Option) *strangers {
 	t.Helper()
-	t.Parallel() // most of these mostly wait, each beside a server of its own
+	servers.BesideOthers(t)
 	return aloneWithStrangers(t, opts...)
 }
 

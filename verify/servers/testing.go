@@ -172,11 +172,24 @@ func ScratchFor(t testing.TB) string {
 	return dir
 }
 
-// MostlyWaiting lets four parallel tests run at once, however few processors there are, unless -parallel says how many. TestMain calls it
-// before [Main], where tests mostly wait while their servers do nothing.
+// MostlyWaiting lets six tests that are [BesideOthers] run at once with -short, however few processors there are. TestMain calls it before
+// [Main], where tests mostly wait while their servers do nothing.
 func MostlyWaiting() {
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	flag.Parse()
+	if !testing.Short() {
+		return
+	}
+	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
+	}
+}
+
+// BesideOthers lets a test run in parallel with -short. Without it other packages may have their tests run at the same time, and some of
+// those count on an answer within a second.
+func BesideOthers(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Parallel()
 	}
 }
 
