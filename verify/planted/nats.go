@@ -12,7 +12,7 @@ var nats = []Bug{
 	one("nats: messages can be taken away",
 		"coord/nats/memory.go", `MessageTTL: true, DenyDelete: true, DenyPurge: true,`, `MessageTTL: true,`, testsIn("coord/nats", "TestNobodyTakesMessagesAway")),
 	one("nats: a message that has gone is an empty register",
-		"coord/nats/read.go", `if before.mustStand() && known.goes.Of(key) < before.seq {`, `if before.mustStand() && before.seq == 0 {`, testsIn("coord/nats", "TestAMessageThatHasGoneIsNoEmptyRegister")),
+		"coord/nats/read.go", `if before.mustStand() && known.goes.Of(key) < before.seq {`, `if before.mustStand() && before.seq == 0 {`, testsIn("coord/nats", "TestAMessageThatHasGoneIsMissedThoughTheStreamIsAsItWas")),
 	one("nats: a memory that is over has empty registers",
 		"coord/nats/read.go", `if _, err := s.still(ctx, c, known); err != nil {`, `if _, err := s.info(ctx, c); err != nil {`,
 		testsIn("coord/nats", "TestAMemoryThatIsOverHasNoEmptyRegisters")),
