@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	natsgo "github.com/nats-io/nats.go"
+
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/verify/servers"
@@ -228,13 +230,9 @@ func TestNobodyTakesMessagesAway(t *testing.T) {
 	}
 }
 
-// Somebody who may change streams has this one throw messages away. Nobody takes a register for empty then who knows better.
-func TestAMessageThatHasGoneIsNoEmptyRegister(t *testing.T) {
-	t.Parallel()
-	m := servers.NATS(t).Member(0)
-	s, late := opened(t, m), opened(t, m)
-	before := remembered(t, s)
-	put(t, s, "k", "x")
+// throwsAway has the stream keep one message only, and writes one to it. It returns how the stream was set.
+func throwsAway(t *testing.T, s *Store, m *servers.Member) (js natsgo.JetStreamContext, was natsgo.StreamConfig) {
+	t.Helper()
 	js, err := operator(t, m).JetStream()
 	if err != nil {
 		t.Fatal(err)
@@ -252,6 +250,17 @@ func TestAMessageThatHasGoneIsNoEmptyRegister(t *testing.T) {
 	if _, err := s.Swap(within(t, 10*time.Second), w); err != nil {
 		t.Fatal(err)
 	}
+	return js, info.Config
+}
+
+// Somebody who may change streams has this one throw messages away. Nobody takes a register for empty then who knows better.
+func TestAMessageThatHasGoneIsNoEmptyRegister(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t).Member(0)
+	s, late := opened(t, m), opened(t, m)
+	before := remembered(t, s)
+	put(t, s, "k", "x")
+	js, _ := throwsAway(t, s, m)
 	forgets(t, "Read", reading(s, "k"))
 	forgets(t, "Read by who was there before, and has never seen it", reading(late, "k"))
 	// And the stream is not gone on with.
@@ -272,24 +281,8 @@ func TestAMessageThatHasGoneIsMissedThoughTheStreamIsAsItWas(t *testing.T) {
 	m := servers.NATS(t).Member(0)
 	s := opened(t, m)
 	put(t, s, "k", "x")
-	js, err := operator(t, m).JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := js.StreamInfo(defaultRoot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := info.Config
-	changed.MaxMsgs = 1
-	if _, err := js.UpdateStream(&changed); err != nil {
-		t.Fatal(err)
-	}
-	w := register.Swap{Key: "other", Next: register.NewVersion(), Value: []byte("x")}
-	if _, err := s.Swap(within(t, 10*time.Second), w); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.UpdateStream(&info.Config); err != nil {
+	js, was := throwsAway(t, s, m)
+	if _, err := js.UpdateStream(&was); err != nil {
 		t.Fatal(err)
 	}
 	forgets(t, "Read", reading(s, "k"))
