@@ -742,7 +742,7 @@ func TestAReplicaThatAttachesHaltsNoStepOfHeal(t *testing.T) {
 	redistest.CLI(t, all[0], "FLUSHALL")
 	storecheck.Eventually(t, "two votes", func() bool { return voters(q) == 2 })
 
-	ctx := redistest.Within(t, 20*time.Second)
+	ctx := redistest.Within(t, 2*time.Minute)
 	look := func() []member {
 		members, err := q.survey(ctx, func([]member) bool { return false })
 		if err != nil {
