@@ -37,9 +37,14 @@ func system(t testing.TB, dir string, opts ...Option) *storetest.System {
 		},
 		Address: dir,
 		Forget: func(t testing.TB) {
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
+			err := os.RemoveAll(dir)
+			for range 100 { // whoever is amid a write puts a file into a directory that was just emptied
+				if err == nil {
+					return
+				}
+				err = os.RemoveAll(dir)
 			}
+			t.Fatal(err)
 		},
 		Spoil:  func(t testing.TB, key string) { spoil(t, path(dir, key)) },
 		Freeze: func(t testing.TB) func() { return lockAll(t, dir) },
