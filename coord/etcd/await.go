@@ -91,8 +91,11 @@ func (a *awaiting) listenTo(n *driver.Node, last bool) *neighbour {
 
 // clears reports whether nobody is in sight once that node has gone, however it went: it was the nearest, and those ahead
 // of it have gone, or there were none. When one process drains a line, each hand-off works like this, without a look.
+//
+// What was read in another era tells nothing: a backup that was put back since may have brought back some who had gone.
 func (a *awaiting) clears(b *neighbour) bool {
-	return b.only || b.nearest && a.ours.gone.Load() >= b.created
+	era := a.watches.era()
+	return a.seen.era == era && (b.only || b.nearest && a.ours.isFirst(b.created, era))
 }
 
 func (a *awaiting) end() {
@@ -232,7 +235,7 @@ func (a *awaiting) handOff(ctx context.Context, rev int64) (*finding, error) {
 
 // cleared ends the waiting when nobody is left in sight.
 func (a *awaiting) cleared(ctx context.Context) (*finding, error) {
-	a.remember(glance{})
+	a.remember(glance{}, a.seen.era)
 	return &finding{}, a.stillThere(ctx)
 }
 

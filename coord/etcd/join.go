@@ -153,12 +153,13 @@ func (j *joining) takeForNow(ctx context.Context) error {
 func (j *joining) attempt(wanted func() bool) ([]driver.Node, error) {
 	for tries := 0; wanted(); tries++ {
 		j.compared = j.epoch.rev.Load()
+		era := j.watches.era()
 		answer, err := j.send()
 		switch {
 		case err != nil:
 			err = j.mend(err, tries)
 		case answer.Succeeded:
-			return j.made(answer.Header.Revision, answer.Responses[:len(answer.Responses)-1])
+			return j.made(answer.Header.Revision, answer.Responses[:len(answer.Responses)-1], era)
 		default:
 			err = j.whyNot(answer)
 		}
@@ -302,7 +303,7 @@ func (j *joining) adopt(ctx context.Context, kv *mvccpb.KeyValue) error {
 }
 
 // made completes a join that put the node at revision rev, using what the transaction read before it.
-func (j *joining) made(rev int64, answers []*pb.ResponseOp) ([]driver.Node, error) {
+func (j *joining) made(rev int64, answers []*pb.ResponseOp, era int) ([]driver.Node, error) {
 	j.born(rev)
 	read := j.d.keys.see(j.view, answers)
 	g, err := j.complete(j.life.Context(), j.view, read, rev, rev-1)
@@ -310,7 +311,7 @@ func (j *joining) made(rev int64, answers []*pb.ResponseOp) ([]driver.Node, erro
 		return nil, err
 	}
 	j.last = j.sight.Depth() > 1 && !read.short // then nothing was read after the transaction
-	j.remember(g)
+	j.remember(g, era)
 	return g.nodes, nil
 }
 

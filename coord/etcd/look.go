@@ -218,6 +218,7 @@ func (s *session) read(ctx context.Context, what string, ops []clientv3.Op) (ans
 // look returns what stands ahead at revision rev or later (0: now), and which revision it read. It remembers what it has
 // seen for the next Await.
 func (p *place) look(ctx context.Context, rev int64) ([]driver.Node, int64, error) {
+	era := p.watches.era()
 	answer, rev, err := p.readAt(ctx, "look at the line", rev, func(opts ...clientv3.OpOption) []clientv3.Op {
 		ahead := append(slices.Clone(opts), clientv3.WithMaxCreateRev(p.created-1))
 		return append([]clientv3.Op{p.readOwn(opts...)}, p.d.keys.reads(p.view, ahead...)...)
@@ -232,7 +233,7 @@ func (p *place) look(ctx context.Context, rev int64) ([]driver.Node, int64, erro
 	if err != nil {
 		return nil, 0, err
 	}
-	p.remember(g)
+	p.remember(g, era)
 	return g.nodes, rev, nil
 }
 
@@ -243,22 +244,24 @@ func (p *place) readOwn(opts ...clientv3.OpOption) clientv3.Op {
 
 // lastLook is what an Await must know of the look before it.
 type lastLook struct {
+	era     int              // when it was
 	nearest string           // the ID of the nearest in sight
 	only    bool             // and nobody else in sight was ahead
 	amended map[string]int64 // the mod revisions, by ID, of those in sight that had been amended
 }
 
-func (p *place) remember(g glance) {
-	seen := lastLook{amended: g.amended, only: g.all == 1 && len(g.nodes) == 1}
+// remember keeps what a look has shown that was sent in that era.
+func (p *place) remember(g glance, era int) {
+	seen := lastLook{era: era, amended: g.amended, only: g.all == 1 && len(g.nodes) == 1}
 	if len(g.nodes) > 0 {
 		seen.nearest = g.nodes[len(g.nodes)-1].ID
 	}
 	switch {
 	case len(p.sight.Ignore) > 0: // then it tells nothing of the others
 	case len(g.nodes) == 0:
-		p.ours.gone.Saw(p.created)
+		p.ours.allGone(p.created, era)
 	case g.all == int64(len(g.nodes)) || p.sight.Nearest == driver.All:
-		p.ours.gone.Saw(int64(g.nodes[0].Token))
+		p.ours.allGone(int64(g.nodes[0].Token), era)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -280,8 +283,30 @@ type lines struct {
 // ourLine is a line in which places of ours stand.
 type ourLine struct {
 	name   string
-	places int           // guarded by lines.mu
-	gone   driverkit.Max // all who joined before this revision have gone; nobody ever joins ahead of others
+	places int // guarded by lines.mu
+
+	mu   sync.Mutex
+	era  int   // when gone was read
+	gone int64 // all who joined before this revision have gone; nobody ever joins ahead of others
+}
+
+// allGone records what was read in that era: all who joined before that revision have gone.
+func (l *ourLine) allGone(before int64, era int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if era > l.era {
+		l.era, l.gone = era, 0
+	}
+	if era == l.era {
+		l.gone = max(l.gone, before)
+	}
+}
+
+// isFirst reports whether all have gone, as was read in that era, who joined before the one that did at that revision.
+func (l *ourLine) isFirst(created int64, era int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.era == era && l.gone >= created
 }
 
 // enter adds a place to a line.

@@ -186,3 +186,104 @@ func TestANodeFromBeforeTheJoinIsNotItsOwn(t *testing.T) {
 	leave(t, again, true)
 	stays(t, root, "back again", 0, 0)
 }
+
+// Somebody who stood ahead had gone, and those behind know it. A backup brings him back, and others make up for the revisions. His
+// client may have been cut off all that time, and go on; so whoever comes next waits for him. (A writer had entered ahead of a reader;
+// found by the simulation.)
+func TestWhoIsBroughtBackAheadIsWaitedFor(t *testing.T) {
+	for _, waits := range []string{sawHim, sawHimGone, comesLater} {
+		t.Run("by one who "+waits, func(t *testing.T) { broughtBack(t, waits) })
+	}
+}
+
+const (
+	sawHim     = "saw him"
+	sawHimGone = "saw that he had gone"
+	comesLater = "comes later"
+)
+
+func broughtBack(t *testing.T, waits string) {
+	cluster := servers.Etcd(t)
+	root := direct(t, cluster)
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l, WithTTL(time.Minute))
+	lease, err := root.Grant(within(t, 10*time.Second), 600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := s.d.keys.contender("line", "lock", lease.ID, 1)
+	comes := func() {
+		if _, err := root.Put(within(t, 10*time.Second), key, "", clientv3.WithLease(lease.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sees := func(p driver.Place, n int) {
+		if ahead, _, err := p.(*place).look(within(t, 20*time.Second), 0); err != nil || len(ahead) != n {
+			t.Fatal(ahead, err)
+		}
+	}
+	if waits != sawHimGone {
+		comes()
+	}
+	first, _ := join(t, s, entry("line", "lock"))
+	if waits == sawHimGone { // between the two
+		comes()
+	}
+	second, ahead := join(t, s, entry("line", "lock"))
+	restore := backUp(t, cluster.Member(0))
+	if _, err := root.Delete(within(t, 20*time.Second), key); err != nil {
+		t.Fatal(err)
+	}
+	sees(first, 0)
+	if waits == sawHimGone {
+		sees(second, 1)
+		ahead = []driver.Node{first.Node()}
+	}
+	entered := make(chan []driver.Node, 1)
+	wait := func() {
+		ahead, err := second.Await(within(t, time.Minute), ahead)
+		if err != nil {
+			t.Error(err)
+		}
+		entered <- ahead
+	}
+	if waits != comesLater {
+		go wait()
+		time.Sleep(200 * time.Millisecond) // it listens
+	}
+	before := listens(t, s, 0)
+	heal := l.cut()
+	restore()
+	putMany(t, root, 200)
+	heal()
+	listens(t, s, before)
+	switch waits {
+	case sawHimGone:
+		sees(first, 0)
+	case comesLater:
+		leave(t, second, false)
+		second, ahead = join(t, s, entry("line", "lock"))
+		go wait()
+		time.Sleep(200 * time.Millisecond)
+	}
+	leave(t, first, true)
+	if ahead := <-entered; len(ahead) != 1 || keyOf(&ahead[0]) != key {
+		t.Errorf("%v is ahead, not %s", ahead, key)
+	}
+}
+
+// listens waits until the session listens in a later era, and returns which.
+func listens(t *testing.T, s *session, after int) (era int) {
+	t.Helper()
+	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		s.watches.mu.Lock()
+		live, era := s.watches.live, s.watches.eras
+		s.watches.mu.Unlock()
+		if live && era > after {
+			return era
+		}
+		if time.Now().After(limit) {
+			t.Fatal("it does not listen")
+		}
+	}
+}

@@ -42,6 +42,7 @@ type watches struct {
 	asked   int64            // the number of the last request
 	runs    bool
 	live    bool
+	eras    int       // how often a stream has been opened or has broken
 	idle    time.Time // since when nobody has listened
 	unheard []unheard // watches whose last ear has gone, in that order
 	spoke   time.Time // when something last arrived
@@ -108,6 +109,13 @@ func (ws *watches) size() int {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	return len(ws.keys)
+}
+
+// era changes whenever the service may have been stopped and put back to an earlier state: its streams do not survive that.
+func (ws *watches) era() int {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return ws.eras
 }
 
 // sweep closes the watches that nobody has listened to since then. Like request and post, it is called with mu held.
@@ -310,6 +318,7 @@ func (ws *watches) begin() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.live = true
+	ws.eras++
 	for _, w := range ws.all() {
 		ws.request(w)
 	}
@@ -327,6 +336,7 @@ func (ws *watches) broken() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.live = false
+	ws.eras++
 	clear(ws.ids)
 	ws.pending, ws.queue, ws.refused, ws.out = nil, nil, nil, nil
 	ws.sweep(time.Now())

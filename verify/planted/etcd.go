@@ -9,6 +9,10 @@ import (
 var etcd = []Bug{
 	one("etcd: a place that a backup has brought back is taken for the new one",
 		"coord/etcd/join.go", `, kv.GetCreateRevision() <= j.since:`, `:`, testsEtcd("TestANodeFromBeforeTheJoinIsNotItsOwn")),
+	one("etcd: a look from before a backup spares one after it",
+		"coord/etcd/await.go", `a.seen.era == era && (b.only ||`, `(b.only ||`, testsEtcd("TestWhoIsBroughtBackAheadIsWaitedFor")),
+	one("etcd: who had gone before a backup has gone after it",
+		"coord/etcd/look.go", `return l.era == era && l.gone >= created`, `return l.gone >= created`, testsEtcd("TestWhoIsBroughtBackAheadIsWaitedFor")),
 	{"etcd: the deadline counts from the receipt of a renewal", []Edit{
 		{"coord/etcd/session.go", `	s.deadline.Renewed(s.began, s.vouched.lease.Renewed(s.answer(sent, said`, `	s.deadline.Renewed(s.began, s.vouched.lease.Renewed(s.answer(time.Now(), said`},
 		{"coord/etcd/session.go", `	s.deadline.Renewed(s.began, s.vouched.lease.Read(s.answer(sent, header)))`, `	s.deadline.Renewed(s.began, s.vouched.lease.Read(s.answer(time.Now(), header)))`},
@@ -87,7 +91,7 @@ var etcd = []Bug{
 	one("etcd: word of a former node with the same key counts",
 		"coord/etcd/listen.go", `return ev.rev <= e.since`, `return false`, testsEtcd("TestWordOfTheFormerNodeIsNoRemoval")),
 	one("etcd: the end of the node right ahead lets in, whoever else is ahead",
-		"coord/etcd/await.go", `b.only || b.nearest && a.ours.gone.Load() >= b.created`, `b.nearest`, hunt("etcd")),
+		"coord/etcd/await.go", `b.only || b.nearest && a.ours.isFirst(b.created, era)`, `b.nearest`, hunt("etcd")),
 	one("etcd: a reader that sees no writer takes all ahead of it for gone",
 		"coord/etcd/look.go", `case len(p.sight.Ignore) > 0: // then`, `case false: // then`, testsEtcd("TestAReaderTellsNothingOfThoseAhead")),
 	{"etcd: the own key is not looked at before entering", []Edit{
