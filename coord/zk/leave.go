@@ -39,7 +39,7 @@ func (p *place) Leave(ctx context.Context, held bool) error {
 func (p *place) takeAway(ctx context.Context, held bool) error {
 	paths := p.allPaths()
 	for i, nodePath := range paths {
-		err := p.session.takeAway(ctx, nodePath, held && i == len(paths)-1)
+		err := p.session.takeAway(ctx, nodePath, held && i == len(paths)-1 && p.saw())
 		if !errors.Is(err, gozk.ErrNoNode) {
 			return explainRefusal(err, "leaving", nodePath, "DELETE", p.dir)
 		}

@@ -1,6 +1,7 @@
 package zk
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -123,14 +124,16 @@ func (s *session) send(dir string, fresh bool, requests ...wire.Request) func() 
 		}
 	}
 	list, listed := wire.List(dir, false, s.zxids.Load())
-	s.usable.Load().Send(append(requests, list)...)
+	by := s.usable.Load()
+	by.Send(append(requests, list)...)
 	return func() (*wire.Listing, error) {
 		err := synced()
 		l, listErr := answer(ctx, s, listed)
-		if err != nil {
+		if err = cmp.Or(err, listErr); err != nil {
 			return nil, err
 		}
-		return l, listErr
+		l.By = by
+		return l, nil
 	}
 }
 

@@ -41,8 +41,13 @@ func (s *session) watchedChildren(ctx context.Context, dir string) (*wire.Listin
 			return nil, s.stopped(ctx)
 		}
 		list, listed := wire.List(dir, true, s.zxids.Load())
-		s.usable.Load().Send(list.Then(func() { s.window.exit(room, 0) }))
-		return answer(ctx, s, listed)
+		by := s.usable.Load()
+		by.Send(list.Then(func() { s.window.exit(room, 0) }))
+		l, err := answer(ctx, s, listed)
+		if err == nil {
+			l.By = by
+		}
+		return l, err
 	})
 	return l, explainRefusal(err, "listing", dir, "READ", "")
 }

@@ -20,15 +20,16 @@ type place struct {
 
 	mu      sync.Mutex
 	node    driver.Node
-	paths   []string // of the node, the present one last; more than one while it is being amended
-	made    int64    // a transaction no older than the one that made the present path
-	open    bool     // an amendment had no answer, and none has succeeded since
-	version int32    // of the node: how often it has been written
-	memo    memo     // the line's, as last written here
-	asOf    int64    // it has seen what happened up to this transaction
-	nearest string   // the path of the nearest one ahead within sight, as of the last look
-	only    bool     // nearest was the only one
-	second  string   // the path of the one ahead of nearest, if it is likely to leave first
+	paths   []string   // of the node, the present one last; more than one while it is being amended
+	made    int64      // a transaction no older than the one that made the present path
+	open    bool       // an amendment had no answer, and none has succeeded since
+	version int32      // of the node: how often it has been written
+	memo    memo       // the line's, as last written here
+	asOf    int64      // it has seen what happened up to this transaction
+	by      *wire.Conn // the last look was made on this connection
+	nearest string     // the path of the nearest one ahead within sight, as of that look
+	only    bool       // nearest was the only one
+	second  string     // the path of the one ahead of nearest, if it is likely to leave first
 }
 
 // gone is called when the node is surely not in line any more.
@@ -56,12 +57,21 @@ func (p *place) presentPath() string {
 
 // letsIn reports whether it is my turn once a node has left. The service does not say why it went: it may have given up
 // while others still stand ahead. So it is my turn only if it was the only one ahead, or a holder of this session with
-// nobody ahead.
+// nobody ahead. What was seen on another connection tells nothing: a backup that was put back since may have brought back
+// some who had gone.
 func (p *place) letsIn(nodePath string, handsOver bool) bool {
 	c, _ := parseContender(path.Base(nodePath))
+	knows := p.saw()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.nearest == nodePath && (p.only || handsOver) && c.amendedByWriting()
+	return knows && p.nearest == nodePath && (p.only || handsOver) && c.amendedByWriting()
+}
+
+// saw reports whether the last look was made on the present connection.
+func (p *place) saw() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.by == p.session.usable.Load()
 }
 
 // aheadOf returns the path of the one ahead of the nearest, if that is the nearest and they are likely to leave in turn.
@@ -98,7 +108,7 @@ func (p *place) pick(l *wire.Listing) (ahead []driver.Node, last, found bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.nearest, p.second, p.only, p.asOf = nearest, second, c.inSight == 1, l.AsOf
+	p.nearest, p.second, p.only, p.asOf, p.by = nearest, second, c.inSight == 1, l.AsOf, l.By
 	return c.nodes(line, p.dir, l.Born, p.sight), !c.behind, true
 }
 

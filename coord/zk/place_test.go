@@ -24,7 +24,7 @@ func TestTheNearestAheadIsFoundInAnyOrder(t *testing.T) {
 		names = append(names, contender{guid: newGUID(), kind: kind, seq: int32(i)}.name())
 	}
 	me := func(sight driver.Sight) *place {
-		return &place{node: driver.Node{Line: "a"}, dir: dir, sight: sight, paths: []string{dir + "/" + names[5]}}
+		return &place{session: new(session), node: driver.Node{Line: "a"}, dir: dir, sight: sight, paths: []string{dir + "/" + names[5]}}
 	}
 	for range 20 {
 		mixed := append([]string{"foreign", "_c_x"}, names...)

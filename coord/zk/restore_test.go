@@ -163,3 +163,86 @@ func TestWhoWaitsInALineThatGoesAwayIsRemoved(t *testing.T) {
 	heal()
 	require.ErrorIs(t, s.answer(waiter).err, driver.ErrRemoved)
 }
+
+// Somebody who stood ahead had gone, and those behind know it. A backup brings him back, and the service goes on from there. His client
+// may have been cut off all that time, and go on; so whoever comes next waits for him.
+func TestWhoIsBroughtBackAheadIsWaitedFor(t *testing.T) {
+	for _, waits := range []string{sawHimGone, comesLater} {
+		t.Run("by one who "+waits, func(t *testing.T) {
+			t.Parallel()
+			broughtBack(t, waits)
+		})
+	}
+}
+
+const (
+	sawHimGone = "saw that he had gone"
+	comesLater = "comes later"
+)
+
+func broughtBack(t *testing.T, waits string) {
+	const ttl = 6 * time.Second // it has to survive until the service is back
+	c := servers.ZooKeeper(t)
+	m := c.Member(0)
+	proxy := zkwire.Start(t, m.Addr())
+	s, gone := openAt(t, proxy.Addr(), ttl), openAt(t, m.Addr(), 40*time.Second)
+	join := func(s *session) (driver.Place, []driver.Node) {
+		p, ahead, err := s.Join(t.Context(), driver.Entry{Line: "line", Kind: "lock"})
+		require.NoError(t, err)
+		return p, ahead
+	}
+	var back driver.Place
+	if waits == comesLater {
+		back, _ = join(gone)
+	}
+	first, ahead := join(s)
+	if waits == sawHimGone { // between the two
+		back, _ = join(gone)
+	}
+	second, _ := join(s)
+	m.Terminate()
+	data, backup := filepath.Join(m.Dir(), "data"), t.TempDir()
+	require.NoError(t, os.CopyFS(backup, os.DirFS(data)))
+	require.NoError(t, m.Start(t.Context()))
+
+	require.NoError(t, gone.Close(t.Context()))
+	see := func(p driver.Place) []driver.Node {
+		a := p.(*place).awaiting()
+		defer a.quit()
+		ahead, err := a.list(t.Context())
+		require.NoError(t, err)
+		return ahead
+	}
+	require.Empty(t, see(first))
+	ahead = see(second)
+	require.Len(t, ahead, 1)
+	entered := make(chan []driver.Node, 1)
+	wait := func() {
+		ahead, err := second.Await(t.Context(), ahead)
+		if err != nil {
+			t.Error(err)
+		}
+		entered <- ahead
+	}
+	if waits == sawHimGone {
+		go wait()
+		time.Sleep(200 * time.Millisecond) // it listens
+	}
+	m.Terminate()
+	proxy.Refuse()
+	require.NoError(t, os.RemoveAll(data))
+	require.NoError(t, os.CopyFS(data, os.DirFS(backup)))
+	require.NoError(t, m.Start(t.Context()))
+	write(t, m, 1000)
+	proxy.Heal()
+	if waits == comesLater {
+		require.NoError(t, second.Leave(t.Context(), false))
+		second, ahead = join(s)
+		go wait()
+		time.Sleep(200 * time.Millisecond)
+	}
+	require.NoError(t, first.Leave(t.Context(), true))
+	found := <-entered
+	require.Len(t, found, 1)
+	require.Equal(t, back.Node().ID, found[0].ID)
+}

@@ -69,6 +69,10 @@ var zk = []Bug{
 		"coord/zk/place.go", `p.nearest == nodePath && `, ``, testsZK("TestAHolderFurtherAheadLetsNobodyIn")),
 	one("zk: the end of the node right ahead lets in whoever waits for it, with others ahead",
 		"coord/zk/place.go", ` && (p.only || handsOver)`, ``, hunt("zookeeper")),
+	one("zk: a look from before a backup lets in after it",
+		"coord/zk/place.go", `knows && p.nearest`, `(knows || true) && p.nearest`, testsZK("TestWhoIsBroughtBackAheadIsWaitedFor")),
+	one("zk: who came to hold before a backup hands over after it",
+		"coord/zk/leave.go", ` && p.saw())`, `)`, testsZK("TestWhoIsBroughtBackAheadIsWaitedFor")),
 	one("zk: a node that was joined in vain is taken away by one try",
 		"coord/zk/leave.go", `if err == nil || errors.Is(err, gozk.ErrNoNode) {
 			s.roster.discarded`, `if true {

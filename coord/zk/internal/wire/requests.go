@@ -241,6 +241,7 @@ type Listing struct {
 	Last  int64 // the last one that changed what is in it
 	AsOf  int64 // it shows what happened up to this transaction
 	Bytes int   // how long the answer was
+	By    *Conn // who asked for it, if it says so
 }
 
 // List lists a directory and, if watched, asks to be told of its next change. The reply is no older than transaction seen.
