@@ -90,7 +90,15 @@ func (r *remains) addSession(it Item) {
 // clearing is what there is to do about lines: to ask whether the dead are dead, to bury them, and to delete what they said.
 type clearing struct {
 	asks, lines, aside chores
-	over               map[sessionID]bool // who was asked for, and does not stand
+	over               map[sessionID]bool // who was asked for or ended, and does not stand
+}
+
+// isOver spares the next sweep a request: that session was ended here.
+func (c *clearing) isOver(id sessionID) {
+	if c.over == nil {
+		c.over = make(map[sessionID]bool)
+	}
+	c.over[id] = true
 }
 
 // sweepLines removes the nodes of sessions that have gone, and what else they left behind. It returns the lines that are

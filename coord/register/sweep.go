@@ -266,7 +266,10 @@ func (s *sweeper) end(ctx context.Context, dead []candidate, t *toll) (ended boo
 		if errors.Is(err, ErrConflict) {
 			return false, nil
 		}
-		ended = ended || err == nil
+		if err == nil {
+			ended = true
+			s.clearing.isOver(c.id)
+		}
 		return true, err
 	})
 	return ended, err

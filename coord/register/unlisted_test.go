@@ -87,3 +87,28 @@ func TestTheDeadAreAskedForOnce(t *testing.T) {
 		}
 	})
 }
+
+// Many die at once. Whoever ends their sessions asks for none of them again.
+func TestWhoWasEndedHereIsNotAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		way := &hiding{Store: store}
+		sweeper, _ := open(t, way)
+		defer shut(t, sweeper)
+		time.Sleep(time.Minute)
+		for range 20 {
+			dying, s := open(t, store)
+			join(t, s, "line")
+			s.Abandon(t.Context())
+			shut(t, dying)
+		}
+		before := way.reads.Load()
+		time.Sleep(5 * time.Minute)
+		if all, err := sweeper.Line(t.Context(), "line"); err != nil || len(all) > 0 {
+			t.Errorf("%d stand, %v", len(all), err)
+		}
+		if n := way.reads.Load() - before; n > 0 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
