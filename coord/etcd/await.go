@@ -233,8 +233,11 @@ func (a *awaiting) handOff(ctx context.Context, rev int64) (*finding, error) {
 	return a.cleared(ctx)
 }
 
-// cleared ends the waiting when nobody is left in sight.
+// cleared ends the waiting when nobody is left in sight. If the stream has broken meanwhile, only a look tells.
 func (a *awaiting) cleared(ctx context.Context) (*finding, error) {
+	if a.watches.era() != a.seen.era {
+		return a.lookAgain(ctx, 0)
+	}
 	a.remember(glance{}, a.seen.era)
 	return &finding{}, a.stillThere(ctx)
 }

@@ -191,7 +191,7 @@ func TestANodeFromBeforeTheJoinIsNotItsOwn(t *testing.T) {
 // client may have been cut off all that time, and go on; so whoever comes next waits for him. (A writer had entered ahead of a reader;
 // found by the simulation.)
 func TestWhoIsBroughtBackAheadIsWaitedFor(t *testing.T) {
-	for _, waits := range []string{sawHim, sawHimGone, comesLater} {
+	for _, waits := range []string{sawHim, sawHimGone, comesLater, isTold} {
 		t.Run("by one who "+waits, func(t *testing.T) { broughtBack(t, waits) })
 	}
 }
@@ -200,6 +200,7 @@ const (
 	sawHim     = "saw him"
 	sawHimGone = "saw that he had gone"
 	comesLater = "comes later"
+	isTold     = "was told before that it is his turn"
 )
 
 func broughtBack(t *testing.T, waits string) {
@@ -234,8 +235,9 @@ func broughtBack(t *testing.T, waits string) {
 	if _, err := root.Delete(within(t, 20*time.Second), key); err != nil {
 		t.Fatal(err)
 	}
+	listens(t, s, 0)
 	sees(first, 0)
-	if waits == sawHimGone {
+	if waits == sawHimGone || waits == isTold {
 		sees(second, 1)
 		ahead = []driver.Node{first.Node()}
 	}
@@ -252,6 +254,15 @@ func broughtBack(t *testing.T, waits string) {
 		time.Sleep(200 * time.Millisecond) // it listens
 	}
 	before := listens(t, s, 0)
+	if waits == isTold { // and looks at his own node when all is over
+		for range maxLooks {
+			if err := s.looks.enter(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leave(t, first, true)
+		time.Sleep(200 * time.Millisecond)
+	}
 	heal := l.cut()
 	restore()
 	putMany(t, root, 200)
@@ -265,10 +276,20 @@ func broughtBack(t *testing.T, waits string) {
 		second, ahead = join(t, s, entry("line", "lock"))
 		go wait()
 		time.Sleep(200 * time.Millisecond)
+	case isTold:
+		for range maxLooks {
+			s.looks.exit()
+		}
 	}
-	leave(t, first, true)
-	if ahead := <-entered; len(ahead) != 1 || keyOf(&ahead[0]) != key {
-		t.Errorf("%v is ahead, not %s", ahead, key)
+	if waits != isTold {
+		leave(t, first, true)
+	}
+	found := <-entered
+	if waits == isTold && len(found) == 1 && keyOf(&found[0]) == first.(*place).key { // it was brought back as well, and is taken away soon
+		return
+	}
+	if len(found) != 1 || keyOf(&found[0]) != key {
+		t.Errorf("%v is ahead, not %s", found, key)
 	}
 }
 

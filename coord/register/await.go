@@ -12,36 +12,42 @@ func (p *place) Await(ctx context.Context, wait []driver.Node) ([]driver.Node, e
 	p.s.await(1)
 	ahead, err := p.await(ctx, wait)
 	p.s.await(-1)
-	if err == nil {
-		err = p.rise(ctx)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return ahead, nil
+	return p.rise(ctx, ahead)
 }
 
-// rise has the session rise if nobody may enter on it. It returns an error if the place was removed meanwhile: if that was told, if somebody
-// says so and it is true, or if there was trouble, and the line does not know of the place.
-func (p *place) rise(ctx context.Context) error {
+// rise has the session rise if nobody may enter on it, and returns who is ahead then. If there was trouble, it looks: what was seen or told
+// before may be of another disk. It returns an error if the place was removed meanwhile: if that was told, if somebody says so and it is
+// true, or if the line does not know of the place.
+func (p *place) rise(ctx context.Context, ahead []driver.Node) ([]driver.Node, error) {
 	if p.s.mayEnter() {
-		return nil
+		return ahead, nil
 	}
 	shaken := p.s.isShaken()
 	if err := p.s.rise(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	p.mu.Lock()
 	removed, alarmed := p.removed > 0, p.alarms > p.answered
 	p.mu.Unlock()
+	if !removed && (alarmed || shaken) {
+		l, me, err := p.find(ctx, p.s.alive)
+		if err != nil {
+			return nil, err
+		}
+		p.mu.Lock()
+		if removed = p.removed > 0; shaken {
+			ahead = l.ahead(p.clerk.name, me.token, p.sight)
+			p.seen, p.turn, p.stale = l.seq, 0, true
+		}
+		p.mu.Unlock()
+	}
 	if removed {
-		return driver.ErrRemoved
+		return nil, driver.ErrRemoved
 	}
-	if alarmed || shaken {
-		_, _, err := p.find(ctx, p.s.alive)
-		return err
-	}
-	return nil
+	return ahead, nil
 }
 
 func (p *place) await(ctx context.Context, wait []driver.Node) ([]driver.Node, error) {

@@ -64,11 +64,12 @@ func (s *session) Join(ctx context.Context, e driver.Entry) (driver.Place, []dri
 	}
 	p.aside = aside
 	p.joined(e, me, after)
-	if err := p.rise(ctx); err != nil {
+	ahead, err := p.rise(ctx, after.ahead(e.Line, me.token, e.Sight))
+	if err != nil {
 		p.goAway()
 		return nil, nil, err
 	}
-	return p, after.ahead(e.Line, me.token, e.Sight), nil
+	return p, ahead, nil
 }
 
 func joinWish(s *session, do func(d *draft, t try) error) *wish {

@@ -138,3 +138,42 @@ func TestWhoMayNotRenewHisSessionAfterTroubleIsToldSo(t *testing.T) {
 		leave(t, join(t, s, "orders"))
 	})
 }
+
+// A waiter is told that it is his turn, and cannot enter, since a request has failed. Then an older disk comes back on which the one ahead
+// stands as before. His session is renewed on it, and he waits on: the one ahead may have been cut off all that time.
+func TestATurnThatWasToldBeforeAnOlderDiskIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.NewStore()
+		other, ahead := open(t, server)
+		defer shut(t, other)
+		first := join(t, ahead, "orders")
+		way := &replaceable{Store: server}
+		d, s := open(t, way)
+		defer shut(t, d)
+		waiter, wait, err := s.Join(t.Context(), driver.Entry{Line: "orders", Kind: rules.Lock})
+		if err != nil || len(wait) != 1 {
+			t.Fatal(wait, err)
+		}
+		entered := make(chan []driver.Node, 1)
+		go func() {
+			wait, err := waiter.Await(t.Context(), wait)
+			if err != nil {
+				t.Error(err)
+			}
+			entered <- wait
+		}()
+		time.Sleep(time.Second)
+		way.down.Store(true) // requests fail; what is told is heard
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, _, _ = s.Join(ctx, driver.Entry{Line: "something else", Kind: rules.Lock})
+		disk := copyOf(t, server)
+		leave(t, first)
+		time.Sleep(100 * time.Millisecond)
+		way.other.Store(disk)
+		way.down.Store(false)
+		if still := <-entered; len(still) != 1 || still[0].ID != wait[0].ID {
+			t.Errorf("%v is ahead, not %v", still, wait)
+		}
+	})
+}

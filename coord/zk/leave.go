@@ -39,7 +39,7 @@ func (p *place) Leave(ctx context.Context, held bool) error {
 func (p *place) takeAway(ctx context.Context, held bool) error {
 	paths := p.allPaths()
 	for i, nodePath := range paths {
-		err := p.session.takeAway(ctx, nodePath, held && i == len(paths)-1 && p.saw())
+		err := p.session.takeAway(ctx, nodePath, p.handsOver(held && i == len(paths)-1))
 		if !errors.Is(err, gozk.ErrNoNode) {
 			return explainRefusal(err, "leaving", nodePath, "DELETE", p.dir)
 		}
@@ -47,15 +47,27 @@ func (p *place) takeAway(ctx context.Context, held bool) error {
 	return nil
 }
 
-func (s *session) takeAway(ctx context.Context, nodePath string, held bool) error {
+// handsOver returns the connection on which it was seen that nobody is ahead; nil: others are told nothing of that.
+func (p *place) handsOver(held bool) *wire.Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !held {
+		return nil
+	}
+	return p.by
+}
+
+// takeAway deletes a node. If it goes on the connection on which it was seen that nobody is ahead, whoever is behind is let in.
+func (s *session) takeAway(ctx context.Context, nodePath string, handsOver *wire.Conn) error {
 	if err := s.awaitUp(ctx); err != nil {
 		return err
 	}
-	if held {
+	by := s.usable.Load()
+	if handsOver == by {
 		s.watches.handsOver(nodePath)
 	}
 	remove, removed := wire.Delete(nodePath)
-	s.usable.Load().Send(remove)
+	by.Send(remove)
 	_, err := answer(ctx, s, removed)
 	return err
 }
@@ -65,7 +77,7 @@ func (s *session) takeAway(ctx context.Context, nodePath string, held bool) erro
 func (s *session) discard(nodePath string) {
 	s.roster.discarding(nodePath)
 	err := driverkit.UntilGone(s.life.Context(), s.life, func(ctx context.Context) error {
-		err := s.takeAway(ctx, nodePath, false)
+		err := s.takeAway(ctx, nodePath, nil)
 		if err == nil || errors.Is(err, gozk.ErrNoNode) {
 			s.roster.discarded(nodePath)
 			return nil

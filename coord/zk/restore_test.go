@@ -1,6 +1,7 @@
 package zk
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/driver"
+	"github.com/turnwise/turnwise/coord/driver/rules"
 	"github.com/turnwise/turnwise/coord/drivertest"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/faultproxy/zkwire"
@@ -242,6 +244,81 @@ func broughtBack(t *testing.T, waits string) {
 		time.Sleep(200 * time.Millisecond)
 	}
 	require.NoError(t, first.Leave(t.Context(), true))
+	found := <-entered
+	require.Len(t, found, 1)
+	require.Equal(t, back.Node().ID, found[0].ID)
+}
+
+// A holder leaves, which is refused for now. A backup brings back somebody ahead of it, and a newcomer looks. When the holder has left at
+// last, the newcomer looks again: the holder knew nothing of who was brought back.
+func TestAHolderWhoLeftBeforeABackupHandsNothingOverAfterIt(t *testing.T) {
+	t.Parallel()
+	c := servers.ZooKeeper(t)
+	m := c.Member(0)
+	proxy := zkwire.Start(t, m.Addr())
+	s, gone := openAt(t, proxy.Addr(), 6*time.Second), openAt(t, m.Addr(), 40*time.Second)
+	join := func(s *session, kind string) (driver.Place, []driver.Node) {
+		e := driver.Entry{Line: "line", Kind: kind}
+		if kind == rules.Reader {
+			e.Sight = driver.Sight{Ignore: []string{rules.Reader}}
+		}
+		p, ahead, err := s.Join(t.Context(), e)
+		require.NoError(t, err)
+		return p, ahead
+	}
+	back, _ := join(gone, rules.Writer)
+	first, _ := join(s, rules.Writer)
+	second, _ := join(s, rules.Reader)
+	m.Terminate()
+	data, backup := filepath.Join(m.Dir(), "data"), t.TempDir()
+	require.NoError(t, os.CopyFS(backup, os.DirFS(data)))
+	require.NoError(t, m.Start(t.Context()))
+	require.NoError(t, gone.Close(t.Context()))
+	see := func(p driver.Place) []driver.Node {
+		a := p.(*place).awaiting()
+		defer a.quit()
+		ahead, err := a.list(t.Context())
+		require.NoError(t, err)
+		return ahead
+	}
+	require.Empty(t, see(first))
+	ctx, cancel := context.WithCancel(t.Context())
+	var waits sync.WaitGroup
+	defer waits.Wait()
+	defer cancel()
+	ahead := see(second)
+	waits.Go(func() { _, _ = second.Await(ctx, ahead) }) // so the session watches the holder's node
+	time.Sleep(200 * time.Millisecond)
+
+	mayLeave := func(may int32) {
+		admin := adminConn(t, []string{m.Addr()})
+		defer admin.Close()
+		_, err := admin.SetACL(first.(*place).dir, gozk.WorldACL(gozk.PermAll&^gozk.PermDelete|may), -1)
+		require.NoError(t, err)
+	}
+	mayLeave(0)
+	soon, over := context.WithTimeout(t.Context(), 2*time.Second)
+	defer over()
+	require.Error(t, first.Leave(soon, true))
+	m.Terminate()
+	proxy.Refuse()
+	require.NoError(t, os.RemoveAll(data))
+	require.NoError(t, os.CopyFS(data, os.DirFS(backup)))
+	require.NoError(t, m.Start(t.Context()))
+	write(t, m, 1000)
+	mayLeave(0)
+	proxy.Heal()
+	third, ahead := join(s, rules.Reader)
+	entered := make(chan []driver.Node, 1)
+	waits.Go(func() {
+		ahead, err := third.Await(ctx, ahead)
+		if err != nil {
+			t.Error(err)
+		}
+		entered <- ahead
+	})
+	time.Sleep(500 * time.Millisecond) // it listens
+	mayLeave(gozk.PermDelete)
 	found := <-entered
 	require.Len(t, found, 1)
 	require.Equal(t, back.Node().ID, found[0].ID)

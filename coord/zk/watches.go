@@ -200,7 +200,7 @@ func (t *watches) reconnected() {
 	defer t.mu.Unlock()
 	t.connection++
 	for _, w := range t.all {
-		w.settings = [aspects]setting{}
+		w.settings, w.handsOver = [aspects]setting{}, false
 		w.ring()
 		t.forget(w)
 	}

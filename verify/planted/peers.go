@@ -1,6 +1,12 @@
 package planted
 
 var peers = []Bug{
+	one("client-go: whoever asks seldom is taken for gone",
+		"peers/clientgo/lock.go", `		return mostIdle
+`, `		return l.lasts
+`, testsIn("peers/clientgo", "TestWhoAsksSeldomLeads")),
+	one("client-go: who was refused once stands no more",
+		"peers/clientgo/lock.go", `_ = driverkit.Sleep(ctx, driverkit.Jitter(mendedIn))`, `return`, testsIn("peers/clientgo", "TestWhoWasRefusedForAWhileStandsAgain")),
 	one("client-go: a lead is believed in for longer than the term is sure to last",
 		"peers/clientgo/lock.go", `case time.Until(l.term.Deadline()) < l.lasts:`, `case time.Until(l.term.Deadline()) < 0:`,
 		testsIn("peers/clientgo", "TestSessionsThatAreTooShortSaySo")),

@@ -15,15 +15,7 @@ var register = []Bug{
 		}
 `, hunt("register")),
 	one("register: who rises does not hear what was told meanwhile",
-		"coord/register/await.go", `	if removed {
-		return driver.ErrRemoved
-	}
-	if alarmed || shaken {
-		_, _, err := p.find`, `	if false && removed {
-		return driver.ErrRemoved
-	}
-	if shaken || alarmed && false {
-		_, _, err := p.find`, hunt("register", "-sim.recipe=together", "-sim.hunt=1500")),
+		"coord/register/await.go", `	removed, alarmed := p.removed > 0, p.alarms > p.answered`, `	removed, alarmed := false, false`, hunt("register", "-sim.recipe=together", "-sim.hunt=1500")),
 	one("register: who waits and locks something else goes on resting",
 		"coord/register/rest.go", `if s.awaiting == 0 || s.awaiting < len(s.places) {`, `if s.awaiting == 0 {`, testsRegister("TestWhoRestsMayLockSomethingElse")),
 	one("register: a session that rests is never called",

@@ -72,7 +72,10 @@ var zk = []Bug{
 	one("zk: a look from before a backup lets in after it",
 		"coord/zk/place.go", `knows && p.nearest`, `(knows || true) && p.nearest`, testsZK("TestWhoIsBroughtBackAheadIsWaitedFor")),
 	one("zk: who came to hold before a backup hands over after it",
-		"coord/zk/leave.go", ` && p.saw())`, `)`, testsZK("TestWhoIsBroughtBackAheadIsWaitedFor")),
+		"coord/zk/leave.go", `if handsOver == by {`, `if handsOver != nil {`, testsZK("TestWhoIsBroughtBackAheadIsWaitedFor")),
+	one("zk: who leaves before a backup hands over after it",
+		"coord/zk/watches.go", `w.settings, w.handsOver = [aspects]setting{}, false`, `w.settings = [aspects]setting{}`,
+		testsZK("TestAHolderWhoLeftBeforeABackupHandsNothingOverAfterIt")),
 	one("zk: a node that was joined in vain is taken away by one try",
 		"coord/zk/leave.go", `if err == nil || errors.Is(err, gozk.ErrNoNode) {
 			s.roster.discarded`, `if true {
@@ -108,7 +111,7 @@ var zk = []Bug{
 	one("zk: a lost join takes whatever bears its name for its own",
 		"coord/zk/look.go", `return there && stat.EphemeralOwner == s.identity.Load().ID, err`, `return there && stat != nil, err`, testsZK("TestANodePlantedUnderTheNameOfALostJoinIsNotTakenForIt")),
 	one("zk: watches are not set anew after a reconnect",
-		"coord/zk/watches.go", `w.settings = [aspects]setting{}`, ``, scriptsZK("cut")),
+		"coord/zk/watches.go", `w.settings, w.handsOver = [aspects]setting{}, false`, `w.handsOver = false`, scriptsZK("cut")),
 	one("zk: the news of the node ahead overtakes that of the own one",
 		"coord/zk/await.go", `if a.own.gone {`, `if a.own.gone && false {`, conformsZK("09", "of a waiter, and then its turn, in one burst of news")),
 	one("zk: a holder whose question stalls believes that its node stands",
