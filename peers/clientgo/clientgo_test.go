@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,10 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/mem"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/memory"
 	"github.com/turnwise/turnwise/peers/clientgo"
 	"github.com/turnwise/turnwise/recipes/election"
 )
@@ -61,14 +65,22 @@ func (l *leaders) who() string {
 	return strings.Join(l.now, " and ")
 }
 
+// times are an elector's.
+type times struct{ lease, renew, retry time.Duration }
+
 // run runs client-go's own elector again and again, as processes do that are started again, until stop is called. It has client-go's
 // usual times, all of them this many times shorter.
 func (l *leaders) run(name string, lock resourcelock.Interface, shorter time.Duration, givesUp bool, over func()) (stop func()) {
 	l.Helper()
+	return l.runWith(times{leaseDuration / shorter, renewDeadline / shorter, retryPeriod / shorter}, name, lock, givesUp, over)
+}
+
+func (l *leaders) runWith(t times, name string, lock resourcelock.Interface, givesUp bool, over func()) (stop func()) {
+	l.Helper()
 	ctx, cancel := context.WithCancel(l.Context())
 	ended := make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: leaseDuration / shorter, RenewDeadline: renewDeadline / shorter, RetryPeriod: retryPeriod / shorter, ReleaseOnCancel: givesUp,
+		Lock: lock, LeaseDuration: t.lease, RenewDeadline: t.renew, RetryPeriod: t.retry, ReleaseOnCancel: givesUp,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) { l.begin(name); <-ctx.Done(); l.end(name) },
 			OnStoppedLeading: func() { l.end(name) },
@@ -98,7 +110,7 @@ func plays(t *testing.T, scenario func(p *play), opts ...mem.Option) {
 		s := mem.New(append([]mem.Option{mem.WithTTL(ttl)}, opts...)...)
 		defer s.Close()
 		scenario(&play{&leaders{TB: t}, s})
-		time.Sleep(2 * leaseDuration) // by then nobody stands for whom nobody asks
+		time.Sleep(10 * time.Minute) // by then nobody stands for whom nobody asks
 	})
 }
 
@@ -266,6 +278,90 @@ func (l *pausable) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord,
 func (l *pausable) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	l.wait()
 	return l.Lock.Update(ctx, r)
+}
+
+// An elector may ask as seldom as it likes: it comes to lead, and leads on. (Whoever asked less than once in fifteen seconds had left before
+// he asked again, and nobody ever led.)
+func TestWhoAsksSeldomLeads(t *testing.T) {
+	for _, c := range []times{
+		{leaseDuration, renewDeadline, retryPeriod},
+		{time.Minute, 40 * time.Second, 15 * time.Second},
+		{137 * time.Second, 107 * time.Second, 26 * time.Second}, // OpenShift's
+	} {
+		t.Run(c.retry.String(), func(t *testing.T) {
+			plays(t, func(p *play) {
+				defer p.runWith(c, "alone", p.lock(p.client(), "alone"), true, synctest.Wait)()
+				p.isLed("alone", 5*c.retry)
+				time.Sleep(time.Hour)
+				p.isLed("alone", 0)
+				if len(p.told) > 1 {
+					t.Errorf("it led %d times", len(p.told))
+				}
+			}, mem.WithTTL(300*time.Second))
+		})
+	}
+}
+
+// denying refuses everything for a while.
+type denying struct {
+	register.Store
+	now *atomic.Bool
+}
+
+func (d denying) may() error {
+	if d.now.Load() {
+		return fmt.Errorf("%w: not this role", driver.ErrDenied)
+	}
+	return nil
+}
+
+func (d denying) Read(ctx context.Context, key string) (register.Item, error) {
+	if err := d.may(); err != nil {
+		return register.Item{}, err
+	}
+	return d.Store.Read(ctx, key)
+}
+
+func (d denying) Swap(ctx context.Context, s register.Swap) (register.Item, error) {
+	if err := d.may(); err != nil {
+		return register.Item{}, err
+	}
+	return d.Store.Swap(ctx, s)
+}
+
+func (d denying) List(ctx context.Context, prefix string, yield func(register.Item) bool) error {
+	if err := d.may(); err != nil {
+		return err
+	}
+	return d.Store.List(ctx, prefix, yield)
+}
+
+// A Role is deleted and made again. (Nobody stood for election afterwards, and nobody was told why.)
+func TestWhoWasRefusedForAWhileStandsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, refuses, store := &leaders{TB: t}, new(atomic.Bool), memory.NewStore()
+		var lock *clientgo.Lock
+		for _, name := range []string{"one", "two"} {
+			c := coord.NewClient(register.New(denying{store, refuses}, register.WithTTL(ttl)))
+			defer c.Close()
+			lock = clientgo.New(election.New(c, "reports"), name)
+			defer p.run(name, lock, 1, true, synctest.Wait)()
+		}
+		time.Sleep(time.Minute)
+		if p.who() == "" {
+			t.Fatal("nobody leads")
+		}
+		refuses.Store(true)
+		time.Sleep(2 * time.Minute)
+		if _, _, err := lock.Get(t.Context()); !errors.Is(err, coord.ErrDenied) {
+			t.Errorf("who cannot stand says: %v", err)
+		}
+		refuses.Store(false)
+		time.Sleep(time.Minute)
+		if p.who() == "" {
+			t.Error("nobody leads")
+		}
+	})
 }
 
 func TestSessionsThatAreTooShortSaySo(t *testing.T) {

@@ -6,10 +6,12 @@
 //
 // It is a resourcelock.Interface. As long as client-go asks for the lock it stands for election, and client-go leads while ours leads.
 //
-// Whoever leads by client-go believes so for up to a LeaseDuration after he was last told, whatever becomes of the service meanwhile. So he
-// is told only while the term is sure to last for as long as that. With the usual LeaseDuration of 15 s that takes sessions of 30 s:
-// twice as long. After a loss he is told nothing until that time is over, so nobody believes to have led all the while who has not. Only if an
-// operator takes the leader's place away may another one lead beside him until then: Break no leader of client-go, but end its process.
+// Whoever leads by client-go believes so for up to a LeaseDuration after he was last told, whatever becomes of the service meanwhile. So
+// he is told only while the term is sure to last for as long as that. With the usual LeaseDuration of 15 s that takes sessions of 30 s:
+// twice as long. client-go itself believes until RetryPeriod and RenewDeadline have both passed, so together they must be shorter than the
+// LeaseDuration, in whole seconds, as the usual ones are. After a loss he is told nothing until that time is over, so nobody believes to
+// have led all the while who has not. Only if an operator takes the leader's place away may another one lead beside him until then: Break
+// no leader of client-go, but end its process.
 //
 // While programs change over, some lead by a Lease of Kubernetes and some by our election. See [Beside].
 package clientgo

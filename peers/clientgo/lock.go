@@ -24,6 +24,8 @@ type Lock struct {
 	mu      sync.Mutex
 	leave   context.CancelFunc // ends the candidacy; nil: it does not stand
 	idle    *time.Timer        // ends it as well, when nobody has asked for long
+	asked   time.Time          // when somebody has
+	gap     time.Duration      // the longest between two times that somebody asked, while it stood; zero: nobody knows yet
 	term    *election.Term     // nil: somebody else leads
 	record  *resourcelock.LeaderElectionRecord
 	lasts   time.Duration // how long an elector believes to lead once it was told so
@@ -61,6 +63,9 @@ func (l *Lock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte,
 		if r.HolderIdentity == "" || r.HolderIdentity == l.identity { // or client-go would take it for itself
 			r.HolderIdentity = nobody
 		}
+	}
+	if !l.leads() && coord.IsLasting(l.trouble) { // client-go tells this to its log, and asks again
+		return nil, nil, fmt.Errorf("turnwise: %s cannot stand for the election: %w", l.identity, l.trouble)
 	}
 	raw, err := json.Marshal(r)
 	return &r, raw, err
@@ -108,12 +113,27 @@ func (l *Lock) Describe() string { return "turnwise election, as " + l.identity 
 // leads reports whether our term lasts.
 func (l *Lock) leads() bool { return l.term != nil && l.term.Err() == nil }
 
-// stand has the candidate stand until nobody has asked for as long as a lead is believed in.
+// mostIdle is longer than any elector leaves between two questions.
+const mostIdle = 5 * time.Minute
+
+// mayIdle is how long nobody asks before it is over. An elector that waits asks after one to 2.2 of its RetryPeriod, which it tells nobody.
+func (l *Lock) mayIdle() time.Duration {
+	if l.gap == 0 {
+		return mostIdle
+	}
+	return min(max(l.lasts, 3*l.gap), mostIdle)
+}
+
+// stand has the candidate stand until nobody has asked for long.
 func (l *Lock) stand() {
+	now := time.Now()
 	if l.leave != nil {
-		l.idle.Reset(l.lasts)
+		l.gap = max(l.gap, now.Sub(l.asked))
+		l.asked = now
+		l.idle.Reset(l.mayIdle())
 		return
 	}
+	l.asked = now
 	if l.told {
 		// The elector does not know that the term is over, and takes a second one for the same, although somebody else may have led
 		// in between. So it is told nothing until it has given up.
@@ -124,7 +144,7 @@ func (l *Lock) stand() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.leave = cancel
-	l.idle = time.AfterFunc(l.lasts, func() {
+	l.idle = time.AfterFunc(l.mayIdle(), func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if ctx.Err() == nil {
@@ -148,6 +168,9 @@ func (l *Lock) end() {
 	l.leave, l.term, l.record = nil, nil, nil
 }
 
+// mendedIn is how long it waits before it tries again what was refused.
+const mendedIn = 10 * time.Second
+
 // campaign stands until there is a term, and looks after that.
 func (l *Lock) campaign(ctx context.Context) {
 	var retries driverkit.Retries
@@ -161,10 +184,14 @@ func (l *Lock) campaign(ctx context.Context) {
 		l.mu.Lock()
 		l.trouble = err
 		l.mu.Unlock()
-		if coord.IsLasting(err) {
+		switch {
+		case errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrInvalid):
 			return
+		case coord.IsLasting(err): // an operator may mend it
+			_ = driverkit.Sleep(ctx, driverkit.Jitter(mendedIn))
+		default:
+			_ = retries.Sleep(ctx, began)
 		}
-		_ = retries.Sleep(ctx, began)
 	}
 }
 
