@@ -197,7 +197,7 @@ func broughtBack(t *testing.T, waits string) {
 	if waits == comesLater {
 		back, _ = join(gone)
 	}
-	first, ahead := join(s)
+	first, _ := join(s)
 	if waits == sawHimGone { // between the two
 		back, _ = join(gone)
 	}
@@ -216,7 +216,7 @@ func broughtBack(t *testing.T, waits string) {
 		return ahead
 	}
 	require.Empty(t, see(first))
-	ahead = see(second)
+	ahead := see(second)
 	require.Len(t, ahead, 1)
 	entered := make(chan []driver.Node, 1)
 	wait := func() {
@@ -308,10 +308,10 @@ func TestAHolderWhoLeftBeforeABackupHandsNothingOverAfterIt(t *testing.T) {
 	write(t, m, 1000)
 	mayLeave(0)
 	proxy.Heal()
-	third, ahead := join(s, rules.Reader)
+	third, behind := join(s, rules.Reader)
 	entered := make(chan []driver.Node, 1)
 	waits.Go(func() {
-		ahead, err := third.Await(ctx, ahead)
+		ahead, err := third.Await(ctx, behind)
 		if err != nil {
 			t.Error(err)
 		}
