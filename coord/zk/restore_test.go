@@ -41,10 +41,7 @@ func TestABackupThatIsRestoredBlocksNoLine(t *testing.T) {
 			t.Cleanup(func() { _ = client.Close() })
 			hold, err := mutex.New(client, "line").Lock(t.Context())
 			require.NoError(t, err)
-			m.Terminate()
-			data, backup := filepath.Join(m.Dir(), "data"), t.TempDir()
-			require.NoError(t, os.CopyFS(backup, os.DirFS(data)))
-			require.NoError(t, m.Start(t.Context()))
+			restore := backUp(t, m)
 
 			_ = hold.Release()
 			write(t, m, writes.lost)
@@ -52,11 +49,8 @@ func TestABackupThatIsRestoredBlocksNoLine(t *testing.T) {
 				nodes, err := client.Line(t.Context(), "line") // so it has seen what was written
 				return err == nil && len(nodes) == 0
 			}, patience, 10*time.Millisecond)
-			m.Terminate()
 			proxy.Refuse()
-			require.NoError(t, os.RemoveAll(data))
-			require.NoError(t, os.CopyFS(data, os.DirFS(backup)))
-			require.NoError(t, m.Start(t.Context()))
+			restore()
 			write(t, m, writes.since)
 			proxy.Heal()
 
@@ -166,6 +160,32 @@ func TestWhoWaitsInALineThatGoesAwayIsRemoved(t *testing.T) {
 	require.ErrorIs(t, s.answer(waiter).err, driver.ErrRemoved)
 }
 
+// backUp copies a member's data while it is stopped, and returns a function that puts them back.
+func backUp(t *testing.T, m *servers.Member) (restore func()) {
+	t.Helper()
+	data, backup := filepath.Join(m.Dir(), "data"), t.TempDir()
+	m.Terminate()
+	require.NoError(t, os.CopyFS(backup, os.DirFS(data)))
+	require.NoError(t, m.Start(t.Context()))
+	return func() {
+		t.Helper()
+		m.Terminate()
+		require.NoError(t, os.RemoveAll(data))
+		require.NoError(t, os.CopyFS(data, os.DirFS(backup)))
+		require.NoError(t, m.Start(t.Context()))
+	}
+}
+
+// see looks who stands ahead of a place.
+func see(t *testing.T, p driver.Place) []driver.Node {
+	t.Helper()
+	a := p.(*place).awaiting()
+	defer a.quit()
+	ahead, err := a.list(t.Context())
+	require.NoError(t, err)
+	return ahead
+}
+
 // Somebody who stood ahead had gone, and those behind know it. A backup brings him back, and the service goes on from there. His client
 // may have been cut off all that time, and go on; so whoever comes next waits for him.
 func TestWhoIsBroughtBackAheadIsWaitedFor(t *testing.T) {
@@ -202,21 +222,11 @@ func broughtBack(t *testing.T, waits string) {
 		back, _ = join(gone)
 	}
 	second, _ := join(s)
-	m.Terminate()
-	data, backup := filepath.Join(m.Dir(), "data"), t.TempDir()
-	require.NoError(t, os.CopyFS(backup, os.DirFS(data)))
-	require.NoError(t, m.Start(t.Context()))
+	restore := backUp(t, m)
 
 	require.NoError(t, gone.Close(t.Context()))
-	see := func(p driver.Place) []driver.Node {
-		a := p.(*place).awaiting()
-		defer a.quit()
-		ahead, err := a.list(t.Context())
-		require.NoError(t, err)
-		return ahead
-	}
-	require.Empty(t, see(first))
-	ahead := see(second)
+	require.Empty(t, see(t, first))
+	ahead := see(t, second)
 	require.Len(t, ahead, 1)
 	entered := make(chan []driver.Node, 1)
 	wait := func() {
@@ -230,11 +240,8 @@ func broughtBack(t *testing.T, waits string) {
 		go wait()
 		time.Sleep(200 * time.Millisecond) // it listens
 	}
-	m.Terminate()
 	proxy.Refuse()
-	require.NoError(t, os.RemoveAll(data))
-	require.NoError(t, os.CopyFS(data, os.DirFS(backup)))
-	require.NoError(t, m.Start(t.Context()))
+	restore()
 	write(t, m, 1000)
 	proxy.Heal()
 	if waits == comesLater {
@@ -269,24 +276,14 @@ func TestAHolderWhoLeftBeforeABackupHandsNothingOverAfterIt(t *testing.T) {
 	back, _ := join(gone, rules.Writer)
 	first, _ := join(s, rules.Writer)
 	second, _ := join(s, rules.Reader)
-	m.Terminate()
-	data, backup := filepath.Join(m.Dir(), "data"), t.TempDir()
-	require.NoError(t, os.CopyFS(backup, os.DirFS(data)))
-	require.NoError(t, m.Start(t.Context()))
+	restore := backUp(t, m)
 	require.NoError(t, gone.Close(t.Context()))
-	see := func(p driver.Place) []driver.Node {
-		a := p.(*place).awaiting()
-		defer a.quit()
-		ahead, err := a.list(t.Context())
-		require.NoError(t, err)
-		return ahead
-	}
-	require.Empty(t, see(first))
+	require.Empty(t, see(t, first))
 	ctx, cancel := context.WithCancel(t.Context())
 	var waits sync.WaitGroup
 	defer waits.Wait()
 	defer cancel()
-	ahead := see(second)
+	ahead := see(t, second)
 	waits.Go(func() { _, _ = second.Await(ctx, ahead) }) // so the session watches the holder's node
 	time.Sleep(200 * time.Millisecond)
 
@@ -300,11 +297,8 @@ func TestAHolderWhoLeftBeforeABackupHandsNothingOverAfterIt(t *testing.T) {
 	soon, over := context.WithTimeout(t.Context(), 2*time.Second)
 	defer over()
 	require.Error(t, first.Leave(soon, true))
-	m.Terminate()
 	proxy.Refuse()
-	require.NoError(t, os.RemoveAll(data))
-	require.NoError(t, os.CopyFS(data, os.DirFS(backup)))
-	require.NoError(t, m.Start(t.Context()))
+	restore()
 	write(t, m, 1000)
 	mayLeave(0)
 	proxy.Heal()
