@@ -126,14 +126,13 @@ func (l *Lock) mayIdle() time.Duration {
 
 // stand has the candidate stand until nobody has asked for long.
 func (l *Lock) stand() {
-	now := time.Now()
+	before := l.asked
+	l.asked = time.Now()
 	if l.leave != nil {
-		l.gap = max(l.gap, now.Sub(l.asked))
-		l.asked = now
+		l.gap = max(l.gap, l.asked.Sub(before))
 		l.idle.Reset(l.mayIdle())
 		return
 	}
-	l.asked = now
 	if l.told {
 		// The elector does not know that the term is over, and takes a second one for the same, although somebody else may have led
 		// in between. So it is told nothing until it has given up.
@@ -189,6 +188,9 @@ func (l *Lock) campaign(ctx context.Context) {
 			return
 		case coord.IsLasting(err): // an operator may mend it
 			_ = driverkit.Sleep(ctx, driverkit.Jitter(mendedIn))
+			l.mu.Lock()
+			l.trouble = nil // until it is refused again: if it is not, it waits for long
+			l.mu.Unlock()
 		default:
 			_ = retries.Sleep(ctx, began)
 		}
