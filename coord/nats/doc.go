@@ -60,6 +60,7 @@
 //	turnwise                                   the stream; its metadata say which memory it is of
 //	turnwise.r.1f0c93ab52e74d10.KIND.KEY       the subject of a register: the memory, "k" and the key up to its first slash, and
 //	                                           the key, both in base64url
+//	turnwise.r.1f0c93ab52e74d10.first.NUMBER   the stream's first message, which stands as long as the stream has lost nothing
 //	turnwise.told.>                            the headers of what the stream has stored, with the notes
 //
 // Messages cannot be deleted, nor the stream purged. To start all over while nobody uses it, delete the stream:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -46,7 +45,7 @@ func (s *Store) hear(c *conn) (*earshot, error) {
 	if run := nc.ConnectedServerId(); run != c.run {
 		err = fmt.Errorf("the server is %.100q, and was %.100q", run, c.run)
 	} else {
-		err = s.subscribe(e, c)
+		err = s.subscribe(e)
 	}
 	if err != nil {
 		end(err)
@@ -56,11 +55,8 @@ func (s *Store) hear(c *conn) (*earshot, error) {
 	return e, nil
 }
 
-func (s *Store) subscribe(e *earshot, c *conn) error {
-	sub, err := e.nc.Subscribe(s.toldSubject(), func(m *natsgo.Msg) {
-		s.noteExpiry(c, m)
-		s.ears.told(m.Header.Get(notesHeader))
-	})
+func (s *Store) subscribe(e *earshot) error {
+	sub, err := e.nc.Subscribe(s.toldSubject(), func(m *natsgo.Msg) { s.ears.told(m.Header.Get(notesHeader)) })
 	if err == nil {
 		err = sub.SetPendingLimits(natsgo.DefaultSubPendingMsgsLimit, mostUnheard)
 	}
@@ -98,23 +94,5 @@ func (s *Store) keepHearing(c *conn, e *earshot) {
 			continue
 		}
 		s.ears.missed()
-	}
-}
-
-// noteExpiry takes in that a message of a register has been stored that goes by itself after a time. We write such messages for
-// emptied registers only. But whoever may write to a register can write one over what stands there: that it goes harms this
-// register, and does not show that the stream has lost anything.
-func (s *Store) noteExpiry(c *conn, m *natsgo.Msg) {
-	if len(m.Header[ttlHeader]) == 0 {
-		return
-	}
-	known := c.known.Load()
-	if known == nil {
-		return
-	}
-	key, ok := known.keyOf(s.root, m.Header.Get("Nats-Subject"))
-	seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
-	if ok && err == nil && known.seen.Of(key).mustStand() {
-		known.willGo(key, seq)
 	}
 }

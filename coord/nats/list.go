@@ -81,13 +81,9 @@ func (s *Store) keys(ctx context.Context, c *conn, known *memory, prefix string)
 	}
 	offset, back, last := 0, 0, ""
 	for range mostPages {
-		var info streamInfo
-		ask := map[string]any{"subjects_filter": filter, "offset": offset}
-		if err := c.api(ctx, "STREAM.INFO."+s.root, ask, &info); err != nil {
+		info, err := s.still(ctx, c, known, map[string]any{"subjects_filter": filter, "offset": offset})
+		if err != nil {
 			return nil, now, err
-		}
-		if !info.isOf(known) {
-			return nil, now, errNobody
 		}
 		if now.IsZero() {
 			now = info.Now

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	natsgo "github.com/nats-io/nats.go"
+
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
@@ -28,8 +30,7 @@ type memory struct {
 	made     time.Time     // when its stream was made, by the server's clock: somebody else may make one with our ID
 	last     driverkit.Max // the greatest number of a message that was seen
 	seen     storekit.Seen[stand]
-	goes     storekit.Seen[uint64] // the number of a message that goes by itself; see noteExpiry
-	wentBack atomic.Bool           // it has gone back behind what we have seen
+	wentBack atomic.Bool // it has gone back behind what we have seen
 
 	latest atomic.Pointer[string] // the run of the server that was met last
 }
@@ -86,7 +87,11 @@ type streamInfo struct {
 	Now     time.Time `json:"ts"`
 	Total   int       `json:"total"`
 	State   struct {
-		Last     uint64            `json:"last_seq"`
+		First uint64 `json:"first_seq"`
+		Last  uint64 `json:"last_seq"`
+		Lost  *struct {
+			Numbers []uint64 `json:"msgs"`
+		} `json:"lost"` // by the disk, as the server has noticed
 		Subjects map[string]uint64 `json:"subjects"`
 	} `json:"state"`
 	Cluster struct {
@@ -137,7 +142,7 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 		if last != nil {
 			seen = last.last.Load()
 		}
-		info, err := s.info(ctx, c)
+		info, err := s.info(ctx, c, nil)
 		if isCode(err, noStream) {
 			if err := s.begin(ctx, c); err != nil && !isCode(err, nameInUse) {
 				return nil, err
@@ -164,6 +169,12 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 			}
 			continue
 		}
+		if info.State.Last == 0 {
+			if err := s.layFirst(ctx, c, m); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		m.last.Saw(int64(info.State.Last))
 		m.latest.CompareAndSwap(nil, &c.run)
 		m.age = info.Now.Sub(info.Created)
@@ -184,6 +195,26 @@ func (s *Store) begin(ctx context.Context, c *conn) error {
 	return err
 }
 
+// layFirst publishes the first message of a stream, which nobody writes over: its subject is drawn, and used once. A stream that is
+// made to throw messages away begins with the oldest, so as long as this one stands it has thrown away none. That shows it to
+// whoever looks, and not only to who has seen what is missing.
+func (s *Store) layFirst(ctx context.Context, c *conn, m *memory) error {
+	v := register.NewVersion()
+	first := natsgo.NewMsg(m.registers(s.root) + ".first." + hex.EncodeToString(v[:]))
+	first.Header.Set("Nats-Expected-Last-Sequence", "0")
+	answer, err := c.request(ctx, first)
+	if errors.Is(err, natsgo.ErrNoResponders) { // the stream has gone again
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := decode(answer.Data, nil); !isCode(err, wrongSequence, wrongSequenceToo) { // or somebody else has been as quick
+		return err
+	}
+	return nil
+}
+
 // isID reports whether a text is the ID of a memory. In another one there may be what a subject takes for any text.
 func isID(text string) bool {
 	raw, err := hex.DecodeString(text)
@@ -196,27 +227,33 @@ func (i *streamInfo) memory() string { return i.Config.Metadata[memoryTag] }
 // isOf reports whether it is the stream that was made for a memory.
 func (i *streamInfo) isOf(m *memory) bool { return i.memory() == m.id && i.Created.Equal(m.made) }
 
-func (s *Store) info(ctx context.Context, c *conn) (info streamInfo, err error) {
-	err = c.api(ctx, "STREAM.INFO."+s.root, nil, &info)
+func (s *Store) info(ctx context.Context, c *conn, ask any) (info streamInfo, err error) {
+	err = c.api(ctx, "STREAM.INFO."+s.root, ask, &info)
 	return info, err
 }
 
-// still asks about the stream, and fails if it is not of this memory any more, or not as it was: somebody may have had it throw away
-// what stands there, and then an empty register says nothing.
-func (s *Store) still(ctx context.Context, c *conn, m *memory) (streamInfo, error) {
-	info, err := s.info(ctx, c)
-	if err == nil && !info.isOf(m) {
-		err = errNobody
+// still asks about the stream, and fails if it is not of this memory any more, not as it was, or has lost anything: then an empty
+// register says nothing.
+func (s *Store) still(ctx context.Context, c *conn, m *memory, ask any) (streamInfo, error) {
+	seen := m.last.Load()
+	info, err := s.info(ctx, c, ask)
+	if err != nil {
+		return info, err
 	}
-	if err == nil {
-		if changed := s.isOurs(c, m, &info); changed != nil {
-			if s.known.Forget(m) {
-				s.Log.Warn("nats: the stream is not as it was any more", "err", storekit.OneLine(changed))
-			}
-			err = register.ErrForgot
+	if !info.isOf(m) {
+		return info, errNobody
+	}
+	if changed := s.isOurs(c, m, &info); changed != nil {
+		if s.known.Forget(m) {
+			s.Log.Warn("nats: the stream is not as it was any more", "err", storekit.OneLine(changed))
 		}
+		return info, register.ErrForgot
 	}
-	return info, err
+	if s.isOver(c, m, &info, seen) {
+		s.Log.Warn("nats: messages have gone from the stream", "first", info.State.First, "last", info.State.Last, "seen", seen)
+		return info, s.hasGoneBack(m)
+	}
+	return info, nil
 }
 
 // isOurs refuses a stream that is not as we make it: one that throws messages away by itself, or that changes them.
@@ -249,10 +286,15 @@ func (s *Store) isOurs(c *conn, m *memory, info *streamInfo) error {
 	return nil
 }
 
+// hasLost reports whether messages have gone from the stream other than by themselves.
+func (i *streamInfo) hasLost() bool {
+	return i.State.First > 1 || i.State.Lost != nil && len(i.State.Lost.Numbers) > 0
+}
+
 // isOver reports whether a memory must not be gone on with. seen is the greatest number that was seen before info was asked for: what was
 // seen since may be greater than that of a stream that has lost nothing.
 func (s *Store) isOver(c *conn, m *memory, info *streamInfo, seen int64) bool {
-	return m.wentBack.Load() || !info.isOf(m) || int64(info.State.Last) < seen || s.monitor == "" && m.run != c.run
+	return m.wentBack.Load() || !info.isOf(m) || info.hasLost() || int64(info.State.Last) < seen || s.monitor == "" && m.run != c.run
 }
 
 // recognize refuses a connection to a server that does not have the memory that we know, and the first one to a server that was started
@@ -261,16 +303,10 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 	if s.monitor == "" && known.run != c.run {
 		return s.forgot(known)
 	}
-	seen := known.last.Load()
-	info, err := s.still(ctx, c, known)
-	switch {
-	case isGone(err):
+	if _, err := s.still(ctx, c, known, nil); isGone(err) {
 		return s.forgot(known)
-	case err != nil:
+	} else if err != nil {
 		return err
-	}
-	if s.isOver(c, known, &info, seen) {
-		return s.hasGoneBack(known)
 	}
 	if was := known.latest.Swap(&c.run); was != nil && *was != c.run {
 		return register.ErrRestarted
@@ -295,7 +331,6 @@ type stand struct {
 	version register.Version
 	seq     uint64
 	since   time.Time // by the server's clock
-	at      time.Time // when it was seen, by ours
 }
 
 // ttlHeader has the server take a message away after a time.
@@ -304,17 +339,9 @@ const ttlHeader = "Nats-TTL"
 // emptyFor is how long the message of an emptied register stays.
 const emptyFor = 2 * time.Hour
 
-// mustStand reports whether there must be a message. Who empties a register leaves one there, which expires at some time.
-func (a stand) mustStand() bool { return !a.version.IsZero() && time.Since(a.at) < emptyFor/2 }
-
 // put takes in what was seen. An answer that was overtaken by a later one counts for nothing.
 func (m *memory) put(key string, at stand) {
 	m.seen.PutIf(key, at, func(last stand) bool { return at.seq >= last.seq })
-}
-
-// willGo takes in that a register's message of that number goes by itself, or one before it.
-func (m *memory) willGo(key string, seq uint64) {
-	m.goes.PutIf(key, seq, func(last uint64) bool { return seq > last })
 }
 
 // clockFor is how old a sample of the server's clock may be where an age may be too small by that.

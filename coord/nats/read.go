@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"strings"
@@ -30,7 +29,6 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string)
 		Message struct {
 			Seq  uint64    `json:"seq"`
 			Data []byte    `json:"data"`
-			Head []byte    `json:"hdrs"`
 			Time time.Time `json:"time"`
 		} `json:"message"`
 	}
@@ -38,13 +36,9 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string)
 	err = c.api(ctx, "STREAM.MSG.GET."+s.root, map[string]string{"last_by_subj": known.subject(s.root, key)}, &a)
 	switch {
 	case isCode(err, noMessage):
-		// In a memory that is over nothing stands either.
-		if _, err := s.still(ctx, c, known); err != nil {
+		// In a memory that is over nothing stands either. What goes in one that is not has gone by itself after a time.
+		if _, err := s.still(ctx, c, known, nil); err != nil {
 			return cur, at, err
-		}
-		if before.mustStand() && known.goes.Of(key) < before.seq {
-			s.Log.Warn("nats: a message has gone from the stream", "key", key)
-			return cur, at, s.hasGoneBack(known)
 		}
 		known.seen.Forget(key)
 		return register.Item{Key: key}, at, nil
@@ -57,10 +51,7 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string)
 	if cur, err = item(key, a.Message.Data); err != nil {
 		return cur, at, err
 	}
-	at = stand{cur.Version, a.Message.Seq, a.Message.Time, time.Now()}
-	if !cur.Version.IsZero() && bytes.Contains(a.Message.Head, []byte(ttlHeader+":")) {
-		known.willGo(key, at.seq)
-	}
+	at = stand{cur.Version, a.Message.Seq, a.Message.Time}
 	known.put(key, at)
 	return cur, at, nil
 }
@@ -87,7 +78,7 @@ func (s *Store) serverTime(ctx context.Context, c *conn, known *memory, back tim
 		return now, nil
 	}
 	sent := time.Now()
-	info, err := s.still(ctx, c, known)
+	info, err := s.still(ctx, c, known, nil)
 	if err != nil {
 		return time.Time{}, err
 	}

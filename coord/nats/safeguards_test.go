@@ -275,17 +275,81 @@ func TestAMessageThatHasGoneIsNoEmptyRegister(t *testing.T) {
 	}
 }
 
-// He changes it back before anybody looks. Who has seen the message knows better all the same.
+// What shows that the stream has thrown nothing away is there before anything else, and nobody writes over it.
+func TestTheFirstMessageOfAStreamStands(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t).Member(0)
+	s := opened(t, m)
+	for i := range 10 {
+		put(t, s, "k", fmt.Sprint(i))
+	}
+	known, err := s.known.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := operator(t, m).JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := js.GetMsg(defaultRoot, 1)
+	if err != nil || !strings.HasPrefix(first.Subject, known.registers(defaultRoot)+".first.") {
+		t.Errorf("the first message is %v, %v", first, err)
+	}
+}
+
+// A stream that is set to throw messages away, and has thrown away none so far, is not gone on with either.
+func TestAStreamThatIsChangedIsNotGoneOnWith(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t).Member(0)
+	s := opened(t, m)
+	js, err := operator(t, m).JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := js.StreamInfo(defaultRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info.Config.MaxAge = time.Hour
+	if _, err := js.UpdateStream(&info.Config); err != nil {
+		t.Fatal(err)
+	}
+	forgets(t, "Read", reading(s, "k"))
+}
+
+// He changes it back before anybody looks. Whoever looks knows better all the same, also who has never seen the message.
 func TestAMessageThatHasGoneIsMissedThoughTheStreamIsAsItWas(t *testing.T) {
 	t.Parallel()
 	m := servers.NATS(t).Member(0)
 	s := opened(t, m)
-	put(t, s, "k", "x")
-	js, was := throwsAway(t, s, m)
-	if _, err := js.UpdateStream(&was); err != nil {
-		t.Fatal(err)
+	for what, looks := range map[string]func(late *Store) error{
+		"by who has seen it":       func(*Store) error { return reading(s, "k")(within(t, 10*time.Second)) },
+		"by who has never seen it": func(late *Store) error { return reading(late, "k")(within(t, 10*time.Second)) },
+		"by who looks what there is": func(late *Store) error {
+			return late.List(within(t, 10*time.Second), "", func(register.Item) bool { return true })
+		},
+		"by who swaps what is missing": func(late *Store) error {
+			_, err := late.Swap(within(t, 10*time.Second), register.Swap{Key: "k", Old: register.NewVersion(), Next: register.NewVersion()})
+			return err
+		},
+	} {
+		before := remembered(t, s)
+		put(t, s, "k", "x")
+		late := opened(t, m)
+		remembered(t, late)
+		js, was := throwsAway(t, s, m)
+		if _, err := js.UpdateStream(&was); err != nil {
+			t.Fatal(err)
+		}
+		if err := looks(late); !errors.Is(err, register.ErrForgot) {
+			t.Errorf("%s: %v, want ErrForgot", what, err)
+		}
+		// Nor is it gone on with by who comes then.
+		if now := remembered(t, opened(t, m)); now.ID == before.ID {
+			t.Errorf("%s: a new one has the same memory", what)
+		}
+		forgets(t, what, reading(s, "k"))
 	}
-	forgets(t, "Read", reading(s, "k"))
 }
 
 // heard collects notes; a nil is "lost".

@@ -108,6 +108,6 @@ func (s *Store) publish(ctx context.Context, c *conn, known *memory, w *register
 		return s.hasGoneBack(known)
 	}
 	known.last.Saw(int64(ack.Seq))
-	known.put(w.Key, stand{version: w.Next, seq: ack.Seq, at: time.Now()})
+	known.put(w.Key, stand{version: w.Next, seq: ack.Seq})
 	return nil
 }
