@@ -164,7 +164,7 @@ func (j *joining) attempt(wanted func() bool) ([]driver.Node, error) {
 			err = j.whyNot(answer)
 		}
 		if err == nil && j.created == 0 && tries > 0 {
-			err = driverkit.Sleep(j.life.Context(), driverkit.Jitter(driverkit.Pause(tries)))
+			err = j.pause(tries)
 		}
 		if err != nil {
 			return nil, err
@@ -175,6 +175,14 @@ func (j *joining) attempt(wanted func() bool) ([]driver.Node, error) {
 		}
 	}
 	return nil, context.Canceled
+}
+
+// pause lets others join meanwhile: who may write to one line can have all joins of that line try again, but of no other.
+func (j *joining) pause(tries int) error {
+	j.joins.exit()
+	err := driverkit.Sleep(j.life.Context(), driverkit.Jitter(driverkit.Pause(tries)))
+	j.joins <- struct{}{} // whoever has the place leaves it when the session ends, at the latest
+	return err
 }
 
 // send sends the transaction that joins. A range before the put shows exactly those ahead. It puts the node only if it is

@@ -635,3 +635,39 @@ func TestRefusalsAreFollowedByAPause(t *testing.T) {
 		leave(t, me, true)
 	}
 }
+
+// Who may write to one line puts his own keys where a session's next ones of that line would be. Joins of that line try one after the
+// other, and keep nobody from joining another.
+func TestWhoOccupiesTheKeysOfOneLineKeepsNobodyFromAnother(t *testing.T) {
+	cluster := servers.Etcd(t, servers.Shared())
+	l := connectLink(t, cluster.Addrs()...)
+	s := open(t, l)
+	me, _ := join(t, s, entry("occupied", "lock"))
+	key, _, _ := parseID(me.Node().ID)
+	stem, ok := strings.CutSuffix(key, "1")
+	if !ok {
+		t.Fatalf("the first key is %q", key)
+	}
+	for from := 2; from < 4000; from += 100 {
+		var puts []clientv3.Op
+		for i := range 100 {
+			puts = append(puts, clientv3.OpPut(fmt.Sprint(stem, from+i), "his"))
+		}
+		if _, err := l.client.Txn(within(t, 10*time.Second)).Then(puts...).Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var trying sync.WaitGroup
+	defer trying.Wait()
+	defer cancel()
+	for range 2 * cap(s.joins) {
+		trying.Go(func() { _, _, _ = s.Join(ctx, entry("occupied", "lock")) })
+	}
+	time.Sleep(2 * time.Second)
+	other, _, err := s.Join(within(t, 10*time.Second), entry("free", "lock"))
+	if err != nil {
+		t.Fatalf("the other line: %v", err)
+	}
+	leave(t, other, false)
+}

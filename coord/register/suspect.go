@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
+	"errors"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
@@ -177,7 +179,7 @@ func (d *Driver) suspects(ctx context.Context, id sessionID, it Item, asked time
 	}
 	rctx, cancel := d.requestFor(ctx)
 	defer cancel()
-	said, err := d.store.Read(rctx, suspectKey+id.String())
+	said, err := d.suspicion(rctx, id)
 	if err != nil {
 		return false
 	}
@@ -194,6 +196,26 @@ func (d *Driver) suspects(ctx context.Context, id sessionID, it Item, asked time
 	}
 	d.store.Swap(rctx, Swap{Key: said.Key, Old: said.Version, Next: NewVersion(), Value: s.encode(), By: d.self})
 	return false
+}
+
+// suspicion reads what is said of a session that looks dead. Whoever can spoil one register must not keep the dead in line, so then
+// it stands in another, with a name that nobody guesses.
+func (d *Driver) suspicion(ctx context.Context, id sessionID) (Item, error) {
+	said, err := d.store.Read(ctx, suspectKey+id.String())
+	if !errors.Is(err, driver.ErrDenied) {
+		return said, err
+	}
+	other := suspectKey + id.String() + "-"
+	random := NewVersion()
+	said = Item{Key: other + hex.EncodeToString(random[:]), Age: -1}
+	err = d.store.List(ctx, other, func(it Item) bool {
+		if len(it.Value) < len(it.Version) { // not what we write either
+			return true
+		}
+		said = it
+		return false
+	})
+	return said, err
 }
 
 // unkept reports whether nobody keeps a session just now.

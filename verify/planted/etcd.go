@@ -162,6 +162,11 @@ var etcd = []Bug{
 		"coord/etcd/await.go", `err = driverkit.Doubt(ctx, p.life, func(ctx context.Context) error { return p.removed(ctx, rev) })`, `err = p.removed(ctx, rev)`, alone(conformsEtcd, "09 removal is noticed", "of a holder whose requests stall")),
 	one("etcd: a watcher of the whole line is told of the first node only",
 		"coord/etcd/first.go", `if most == 1 && len(seen.Nodes) == 1 {`, `if len(seen.Nodes) > 0 {`, conformsEtcd("17", "the whole line as it changes")),
+	{"etcd: a join that tries again keeps its place meanwhile", []Edit{
+		{"coord/etcd/join.go", `	j.joins.exit()
+	err := driverkit.Sleep(`, `	err := driverkit.Sleep(`},
+		{"coord/etcd/join.go", `	j.joins <- struct{}{} // whoever`, `	// whoever`},
+	}, testsEtcd("TestWhoOccupiesTheKeysOfOneLineKeepsNobodyFromAnother")},
 	one("etcd: a memo is written whoever stands in the line",
 		"coord/etcd/memo.go", `[]clientv3.Cmp{isIncarnation(p.key, p.created), `, `[]clientv3.Cmp{`, conformsEtcd("21", "not written once the node was removed")),
 	one("etcd: a memo's try that is applied late undoes a later one",

@@ -67,6 +67,10 @@ end`, ``, testsForgetfulRedis("TestAListingWithoutTheIndexIsAForgetting")),
 		"coord/register/suspect.go", `apart.Abs() <= ttl/50`, `apart.Abs() <= ttl/8`, testsRegister("TestTwoClonesThatWereResumedOneAfterTheOtherAreTwo")),
 	one("stores: machines that never come back keep others out of a suspicion",
 		"coord/register/suspect.go", `case said.Age < 0 || said.Age >=`, `case false && said.Age >=`, testsRegister("TestMachinesThatNeverComeBackKeepNobodyWaiting")),
+	one("register: whoever spoils what is said of the dead keeps them in line",
+		"coord/register/suspect.go", `	if !errors.Is(err, driver.ErrDenied) {
+		return said, err`, `	if err == nil || !errors.Is(err, driver.ErrDenied) || true {
+		return said, err`, testsRegister("TestATryFindsADeadHolderThoughWhatIsSaidOfItIsSpoilt")),
 	one("stores: who comes last always takes the place of another, and no suspicion grows old",
 		"coord/register/suspect.go", `case said.Age < 0 || said.Age >= deadlines.Silence(ttl):`, `case true:`, testsRegister("TestManyMachinesThatTryLetASuspicionGrowOld")),
 	one("stores: a clock that was put right keeps everybody waiting",
