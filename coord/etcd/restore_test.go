@@ -191,105 +191,149 @@ func TestANodeFromBeforeTheJoinIsNotItsOwn(t *testing.T) {
 // client may have been cut off all that time, and go on; so whoever comes next waits for him. (A writer had entered ahead of a reader;
 // found by the simulation.)
 func TestWhoIsBroughtBackAheadIsWaitedFor(t *testing.T) {
-	for _, waits := range []string{sawHim, sawHimGone, comesLater, isTold} {
-		t.Run("by one who "+waits, func(t *testing.T) { broughtBack(t, waits) })
-	}
-}
-
-const (
-	sawHim     = "saw him"
-	sawHimGone = "saw that he had gone"
-	comesLater = "comes later"
-	isTold     = "was told before that it is his turn"
-)
-
-func broughtBack(t *testing.T, waits string) {
-	cluster := servers.Etcd(t)
-	root := direct(t, cluster)
-	l := connectLink(t, cluster.Addrs()...)
-	s := open(t, l, WithTTL(time.Minute))
-	lease, err := root.Grant(within(t, 10*time.Second), 600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := s.d.keys.contender("line", "lock", lease.ID, 1)
-	comes := func() {
-		if _, err := root.Put(within(t, 10*time.Second), key, "", clientv3.WithLease(lease.ID)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sees := func(p driver.Place, n int) {
-		if ahead, _, err := p.(*place).look(within(t, 20*time.Second), 0); err != nil || len(ahead) != n {
-			t.Fatal(ahead, err)
-		}
-	}
-	if waits != sawHimGone {
-		comes()
-	}
-	first, _ := join(t, s, entry("line", "lock"))
-	if waits == sawHimGone { // between the two
-		comes()
-	}
-	second, ahead := join(t, s, entry("line", "lock"))
-	restore := backUp(t, cluster.Member(0))
-	if _, err := root.Delete(within(t, 20*time.Second), key); err != nil {
-		t.Fatal(err)
-	}
-	listens(t, s, 0)
-	sees(first, 0)
-	if waits == sawHimGone || waits == isTold {
-		sees(second, 1)
-		ahead = []driver.Node{first.Node()}
-	}
-	entered := make(chan []driver.Node, 1)
-	wait := func() {
-		ahead, err := second.Await(within(t, time.Minute), ahead)
-		if err != nil {
-			t.Error(err)
-		}
-		entered <- ahead
-	}
-	if waits != comesLater {
-		go wait()
-		time.Sleep(200 * time.Millisecond) // it listens
-	}
-	before := listens(t, s, 0)
-	if waits == isTold { // and looks at his own node when all is over
-		for range maxLooks {
-			if err := s.looks.enter(t.Context()); err != nil {
+	t.Run("by one who saw him", func(t *testing.T) {
+		r := newRevenant(t)
+		r.comes()
+		first, _ := join(t, r.s, entry("line", "lock"))
+		second, ahead := join(t, r.s, entry("line", "lock"))
+		r.goes(first)
+		entered := r.waits(second, ahead)
+		r.isBroughtBack()
+		leave(t, first, true)
+		r.isAheadOf(<-entered)
+	})
+	t.Run("by one who saw that he had gone", func(t *testing.T) {
+		r := newRevenant(t)
+		first, _ := join(t, r.s, entry("line", "lock"))
+		r.comes() // between the two
+		second, _ := join(t, r.s, entry("line", "lock"))
+		r.goes(first)
+		r.seenBy(second, 1)
+		entered := r.waits(second, []driver.Node{first.Node()})
+		r.isBroughtBack()
+		r.seenBy(first, 0)
+		leave(t, first, true)
+		r.isAheadOf(<-entered)
+	})
+	t.Run("by one who comes later", func(t *testing.T) {
+		r := newRevenant(t)
+		r.comes()
+		first, _ := join(t, r.s, entry("line", "lock"))
+		second, _ := join(t, r.s, entry("line", "lock"))
+		r.goes(first)
+		r.isBroughtBack()
+		leave(t, second, false)
+		later, ahead := join(t, r.s, entry("line", "lock"))
+		entered := r.waits(later, ahead)
+		leave(t, first, true)
+		r.isAheadOf(<-entered)
+	})
+	t.Run("by one who was told before that it is his turn", func(t *testing.T) {
+		r := newRevenant(t)
+		r.comes()
+		first, _ := join(t, r.s, entry("line", "lock"))
+		second, _ := join(t, r.s, entry("line", "lock"))
+		r.goes(first)
+		r.seenBy(second, 1)
+		entered := r.waits(second, []driver.Node{first.Node()})
+		for range maxLooks { // he looks at his own node when all is over
+			if err := r.s.looks.enter(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		leave(t, first, true)
 		time.Sleep(200 * time.Millisecond)
-	}
-	heal := l.cut()
-	restore()
-	putMany(t, root, 200)
-	heal()
-	listens(t, s, before)
-	switch waits {
-	case sawHimGone:
-		sees(first, 0)
-	case comesLater:
-		leave(t, second, false)
-		second, ahead = join(t, s, entry("line", "lock"))
-		go wait()
-		time.Sleep(200 * time.Millisecond)
-	case isTold:
+		r.isBroughtBack()
 		for range maxLooks {
-			s.looks.exit()
+			r.s.looks.exit()
 		}
+		found := <-entered
+		if len(found) == 1 && keyOf(&found[0]) == first.(*place).key { // it was brought back as well, and is taken away soon
+			return
+		}
+		r.isAheadOf(found)
+	})
+}
+
+// revenant is somebody in "line" who goes after a backup was made, which is put back later, and the session of who stands behind.
+type revenant struct {
+	t       *testing.T
+	root    *clientv3.Client // beside the link
+	l       *link
+	s       *session
+	member  *servers.Member
+	lease   clientv3.LeaseID
+	key     string
+	restore func()
+}
+
+func newRevenant(t *testing.T) *revenant {
+	cluster := servers.Etcd(t)
+	r := &revenant{t: t, root: direct(t, cluster), l: connectLink(t, cluster.Addrs()...), member: cluster.Member(0)}
+	r.s = open(t, r.l, WithTTL(time.Minute))
+	lease, err := r.root.Grant(within(t, 10*time.Second), 600)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if waits != isTold {
-		leave(t, first, true)
+	r.lease, r.key = lease.ID, r.s.d.keys.contender("line", "lock", lease.ID, 1)
+	return r
+}
+
+func (r *revenant) comes() {
+	r.t.Helper()
+	if _, err := r.root.Put(within(r.t, 10*time.Second), r.key, "", clientv3.WithLease(r.lease)); err != nil {
+		r.t.Fatal(err)
 	}
-	found := <-entered
-	if waits == isTold && len(found) == 1 && keyOf(&found[0]) == first.(*place).key { // it was brought back as well, and is taken away soon
-		return
+}
+
+// goes has him leave, when the backup is made, and the one at the head of our session see that he has gone.
+func (r *revenant) goes(first driver.Place) {
+	r.t.Helper()
+	r.restore = backUp(r.t, r.member)
+	if _, err := r.root.Delete(within(r.t, 20*time.Second), r.key); err != nil {
+		r.t.Fatal(err)
 	}
-	if len(found) != 1 || keyOf(&found[0]) != key {
-		t.Errorf("%v is ahead, not %s", found, key)
+	listens(r.t, r.s, 0)
+	r.seenBy(first, 0)
+}
+
+// seenBy has somebody of our session look, and find so many ahead.
+func (r *revenant) seenBy(p driver.Place, n int) {
+	r.t.Helper()
+	if ahead, _, err := p.(*place).look(within(r.t, 20*time.Second), 0); err != nil || len(ahead) != n {
+		r.t.Fatal(ahead, err)
+	}
+}
+
+// waits returns when somebody listens, and tells later who is ahead of him when he is let in, or is to wait again.
+func (r *revenant) waits(p driver.Place, ahead []driver.Node) <-chan []driver.Node {
+	entered := make(chan []driver.Node, 1)
+	go func() {
+		ahead, err := p.Await(within(r.t, time.Minute), ahead)
+		if err != nil {
+			r.t.Error(err)
+		}
+		entered <- ahead
+	}()
+	time.Sleep(200 * time.Millisecond) // it listens
+	return entered
+}
+
+// isBroughtBack puts the backup back while our session is cut off, and has others make up for the revisions.
+func (r *revenant) isBroughtBack() {
+	r.t.Helper()
+	before := listens(r.t, r.s, 0)
+	heal := r.l.cut()
+	r.restore()
+	putMany(r.t, r.root, 200)
+	heal()
+	listens(r.t, r.s, before)
+}
+
+func (r *revenant) isAheadOf(found []driver.Node) {
+	r.t.Helper()
+	if len(found) != 1 || keyOf(&found[0]) != r.key {
+		r.t.Errorf("%v is ahead, not %s", found, r.key)
 	}
 }
 
