@@ -91,11 +91,8 @@ func (a *awaiting) listenTo(n *driver.Node, last bool) *neighbour {
 
 // clears reports whether nobody is in sight once that node has gone, however it went: it was the nearest, and those ahead
 // of it have gone, or there were none. When one process drains a line, each hand-off works like this, without a look.
-//
-// What was read in another era tells nothing: a backup that was put back since may have brought back some who had gone.
 func (a *awaiting) clears(b *neighbour) bool {
-	era := a.watches.era()
-	return a.seen.era == era && (b.only || b.nearest && a.ours.isFirst(b.created, era))
+	return b.only || b.nearest && a.ours.isFirst(b.created, a.seen.era)
 }
 
 func (a *awaiting) end() {
@@ -233,7 +230,8 @@ func (a *awaiting) handOff(ctx context.Context, rev int64) (*finding, error) {
 	return a.cleared(ctx)
 }
 
-// cleared ends the waiting when nobody is left in sight. If the stream has broken meanwhile, only a look tells.
+// cleared ends the waiting when nobody is left in sight. If the stream has broken since the last look, only another one tells: a backup
+// that was put back may have brought back some who had gone.
 func (a *awaiting) cleared(ctx context.Context) (*finding, error) {
 	if a.watches.era() != a.seen.era {
 		return a.lookAgain(ctx, 0)

@@ -9,8 +9,6 @@ import (
 var etcd = []Bug{
 	one("etcd: a place that a backup has brought back is taken for the new one",
 		"coord/etcd/join.go", `, kv.GetCreateRevision() <= j.since:`, `:`, testsEtcd("TestANodeFromBeforeTheJoinIsNotItsOwn")),
-	one("etcd: a look from before a backup spares one after it",
-		"coord/etcd/await.go", `a.seen.era == era && (b.only ||`, `(b.only ||`, testsEtcd("TestWhoIsBroughtBackAheadIsWaitedFor")),
 	one("etcd: a hand-off whose stream breaks needs no look",
 		"coord/etcd/await.go", `	if a.watches.era() != a.seen.era {`, `	if false {`, testsEtcd("TestWhoIsBroughtBackAheadIsWaitedFor")),
 	one("etcd: who had gone before a backup has gone after it",
@@ -93,7 +91,7 @@ var etcd = []Bug{
 	one("etcd: word of a former node with the same key counts",
 		"coord/etcd/listen.go", `return ev.rev <= e.since`, `return false`, testsEtcd("TestWordOfTheFormerNodeIsNoRemoval")),
 	one("etcd: the end of the node right ahead lets in, whoever else is ahead",
-		"coord/etcd/await.go", `b.only || b.nearest && a.ours.isFirst(b.created, era)`, `b.nearest`, hunt("etcd")),
+		"coord/etcd/await.go", `b.only || b.nearest && a.ours.isFirst(b.created, a.seen.era)`, `b.nearest`, hunt("etcd")),
 	one("etcd: a reader that sees no writer takes all ahead of it for gone",
 		"coord/etcd/look.go", `case len(p.sight.Ignore) > 0: // then`, `case false: // then`, testsEtcd("TestAReaderTellsNothingOfThoseAhead")),
 	{"etcd: the own key is not looked at before entering", []Edit{
