@@ -66,7 +66,7 @@ func TestAListOfNothingTakesLittleMemory(t *testing.T) {
 			t.Cleanup(server.Close)
 			s := raw(t, []Option{WithServer(server.URL)})
 			storecheck.Bounded(t, 300, func() {
-				if _, err := s.some(within(t, 5*time.Minute), &memory{}, "", "", page); !errors.Is(err, errTooMuch) {
+				if _, _, err := s.some(within(t, 5*time.Minute), &memory{}, "", "", page); !errors.Is(err, errTooMuch) {
 					t.Errorf("it should be too much: %v", err)
 				}
 			})

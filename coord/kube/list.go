@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
@@ -42,7 +43,7 @@ func (s *Store) list(ctx context.Context, known *memory, prefix string, yield fu
 	var empty []metadata // without what stands in them: a server that lies may have as many as it likes
 	limit := page
 	for token := ""; ; {
-		all, err := s.some(ctx, known, selector, token, limit)
+		all, date, err := s.some(ctx, known, selector, token, limit)
 		if errors.Is(err, errTooMuch) && limit > 1 { // whoever may create leases may have made large ones
 			limit = max(1, limit/8)
 			continue
@@ -55,6 +56,7 @@ func (s *Store) list(ctx context.Context, known *memory, prefix string, yield fu
 			l := &all.Items[i]
 			it, _, err := l.item()
 			it, err = storekit.Listed(it.Key, it, err)
+			it.Made = l.Metadata.made(date)
 			going := !l.Metadata.Going.IsZero()
 			switch {
 			case l.Metadata.Name != s.nameOf(it.Key): // somebody's copy, or not ours
@@ -78,7 +80,7 @@ func (s *Store) list(ctx context.Context, known *memory, prefix string, yield fu
 
 // some asks for a page. Where a list that took long cannot go on as it began, the API server says how it can go on from what is
 // there now.
-func (s *Store) some(ctx context.Context, known *memory, selector, token string, limit int) (all leases, err error) {
+func (s *Store) some(ctx context.Context, known *memory, selector, token string, limit int) (all leases, date time.Time, err error) {
 	before := known.revision.Load()
 	for range 2 {
 		query := url.Values{"labelSelector": {selector}, "limit": {strconv.Itoa(limit)}}
@@ -86,7 +88,7 @@ func (s *Store) some(ctx context.Context, known *memory, selector, token string,
 			query.Set("continue", token)
 		}
 		all = leases{}
-		err = s.ask(ctx, request{method: http.MethodGet, query: query}, &all)
+		date, err = s.askDated(ctx, request{method: http.MethodGet, query: query}, &all)
 		var st *status
 		if !errors.As(err, &st) || st.Code != http.StatusGone || st.Metadata.Continue == "" {
 			break
@@ -96,7 +98,7 @@ func (s *Store) some(ctx context.Context, known *memory, selector, token string,
 	if err == nil && token == "" { // a later page is of the time of the first
 		err = s.saw(known, before, all.Metadata.ResourceVersion)
 	}
-	return all, err
+	return all, date, err
 }
 
 // clear takes away what emptied registers have left behind. If somebody makes one of them again meanwhile, it stays.

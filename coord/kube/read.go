@@ -21,7 +21,7 @@ func (s *Store) Read(ctx context.Context, key string) (register.Item, error) {
 func (s *Store) content(ctx context.Context, known *memory, key string) (cur register.Item, at stand, err error) {
 	before := known.seen.Of(key)
 	var l lease
-	err = s.ask(ctx, request{method: http.MethodGet, name: s.nameOf(key)}, &l)
+	date, err := s.askDated(ctx, request{method: http.MethodGet, name: s.nameOf(key)}, &l)
 	switch {
 	case isStatus(err, http.StatusNotFound):
 		known.seen.Forget(key)
@@ -42,5 +42,6 @@ func (s *Store) content(ctx context.Context, known *memory, key string) (cur reg
 		return cur, at, s.forgot(known, "the lease "+l.Metadata.Name)
 	}
 	known.seen.Put(key, at)
+	cur.Made = l.Metadata.made(date)
 	return cur, at, nil
 }

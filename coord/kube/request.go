@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
+	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
@@ -102,6 +104,9 @@ func (s *Store) askOnce(ctx context.Context, q request, out any) (date time.Time
 	if err != nil {
 		return date, fmt.Errorf("the API server's answer: %w", err)
 	}
+	if s.news.Tells() {
+		return date, register.ErrRestarted
+	}
 	date, _ = http.ParseTime(resp.Header.Get("Date"))
 	return date, nil
 }
@@ -178,9 +183,16 @@ func (s *Store) send(ctx context.Context, q request) (*http.Response, error) {
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := s.client.Do(req)
+	fresh := false
+	resp, err := s.client.Do(req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(got httptrace.GotConnInfo) { fresh = !got.Reused },
+	})))
 	if err != nil {
 		return nil, bare(err)
+	}
+	// With an older HTTP each request that is under way beside others has a connection of its own, which says nothing.
+	if fresh && resp.ProtoMajor > 1 && s.connected.Swap(true) {
+		s.news.Happened()
 	}
 	isJSON := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
 	switch {

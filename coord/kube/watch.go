@@ -78,8 +78,9 @@ func (w *watch) locate(ctx context.Context, known *memory) error {
 
 // stream is a watch that the server has begun.
 type stream struct {
-	body io.ReadCloser
-	end  func()
+	body  io.ReadCloser
+	end   func()
+	until time.Time // the server ends it then
 }
 
 // open has the server tell what comes after the revision. ctx is for the opening alone; the stream ends with the memory.
@@ -99,7 +100,7 @@ func (w *watch) open(ctx context.Context) (*stream, error) {
 		cancel()
 		return nil, err
 	}
-	return &stream{resp.Body, func() { cancel(); resp.Body.Close() }}, nil
+	return &stream{resp.Body, func() { cancel(); resp.Body.Close() }, time.Now().Add(patience)}, nil
 }
 
 // run follows one stream after the other until ctx ends.
@@ -113,6 +114,9 @@ func (w *watch) run(ctx context.Context, st *stream) {
 			}
 			stop()
 			st.end()
+			if ctx.Err() == nil && time.Until(st.until) > time.Second { // not as it was to end: the server may have been away
+				w.s.news.Happened()
+			}
 		}
 		if tries > 0 && driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries-1))) != nil || ctx.Err() != nil {
 			return

@@ -251,6 +251,9 @@ func (c *conn) api(ctx context.Context, what string, in, out any) error {
 		m.Data = b
 	}
 	answer, err := c.request(ctx, m)
+	if errors.Is(err, natsgo.ErrNoResponders) && c.known.Load() != nil {
+		return errors.New("JetStream does not answer any more")
+	}
 	if errors.Is(err, natsgo.ErrNoResponders) {
 		return storekit.Denied("JetStream does not answer: is it enabled for this account?")
 	}

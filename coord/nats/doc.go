@@ -23,7 +23,8 @@
 // been deleted, or the server may have been started with an older disk, while who held before is cut off.
 //
 // A disk that is put back to an earlier state is noticed by each client that has seen something newer. All clients notice when the
-// stream is deleted.
+// stream is deleted. Do not have a running server switch JetStream off and on again by a reload, with another disk in between: it is
+// the same server to all, and nobody waits.
 //
 // # One server
 //

@@ -29,6 +29,8 @@ type memory struct {
 
 	made     time.Time     // when its stream was made, by the server's clock: somebody else may make one with our ID
 	last     driverkit.Max // the greatest number of a message that was seen
+	first    string        // the subject of the message that stands as long as nothing is lost
+	stands   driverkit.Max // the greatest number that it was seen to have
 	seen     storekit.Seen[stand]
 	wentBack atomic.Bool // it has gone back behind what we have seen
 
@@ -45,7 +47,8 @@ const (
 	layoutTag = "turnwise-layout"
 	memoryTag = "turnwise-memory"
 	runTag    = "turnwise-server"
-	layout    = "1"
+	firstTag  = "turnwise-first"
+	layout    = "2"
 )
 
 // stream is how a stream is made. What others may have set besides is there to be refused.
@@ -103,7 +106,7 @@ func (s *Store) streamOf(id, run string) stream {
 	m := memory{id: id}
 	return stream{
 		Name: s.root, Subjects: []string{m.registers(s.root) + ".>"},
-		Metadata: map[string]string{layoutTag: layout, memoryTag: id, runTag: run},
+		Metadata: map[string]string{layoutTag: layout, memoryTag: id, runTag: run, firstTag: newID()},
 		Storage:  "file", Retention: "limits", Discard: "old", PerSubject: 1, MaxMessages: -1, MaxBytes: -1, MaxSize: -1, Replicas: 1,
 		MessageTTL: true, DenyDelete: true, DenyPurge: true,
 		Republish: &republish{m.registers(s.root) + ".>", s.toldSubject(), true},
@@ -155,6 +158,7 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 		m := last
 		if m == nil || m.id != info.memory() {
 			m, seen = &memory{id: info.memory(), made: info.Created}, 0
+			m.first = m.registers(s.root) + ".first." + info.Config.Metadata[firstTag]
 		}
 		if err := s.isOurs(c, m, &info); err != nil {
 			return nil, err
@@ -162,7 +166,11 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 		if m != last {
 			m.run = info.Config.Metadata[runTag]
 		}
-		if s.isOver(c, m, &info, seen) {
+		over, err := s.isOver(ctx, c, m, &info, seen)
+		if err != nil {
+			return nil, err
+		}
+		if over || info.State.Last == 0 && info.Now.Sub(info.Created) > stillNew {
 			s.Log.Warn("nats: the server may have forgotten what it had stored, so all begins anew", "stream", s.root)
 			if err := c.api(ctx, "STREAM.DELETE."+s.root, nil, nil); err != nil && !isCode(err, noStream) {
 				return nil, err
@@ -186,21 +194,26 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 	return nil, errors.New("the stream is another one all the time: is somebody deleting streams?")
 }
 
-func (s *Store) begin(ctx context.Context, c *conn) error {
+// stillNew is how old a stream may be in which nothing was ever stored. Whoever makes one stores something at once.
+const stillNew = time.Minute
+
+func newID() string {
 	v := register.NewVersion()
-	err := c.api(ctx, "STREAM.CREATE."+s.root, s.streamOf(hex.EncodeToString(v[:]), c.run), nil)
+	return hex.EncodeToString(v[:])
+}
+
+func (s *Store) begin(ctx context.Context, c *conn) error {
+	err := c.api(ctx, "STREAM.CREATE."+s.root, s.streamOf(newID(), c.run), nil)
 	if isCode(err, subjectsOverlap) {
 		return storekit.Denied("another stream of this account takes what is published under %s.r: name another root with WithRoot", s.root)
 	}
 	return err
 }
 
-// layFirst publishes the first message of a stream, which nobody writes over: its subject is drawn, and used once. A stream that is
-// made to throw messages away begins with the oldest, so as long as this one stands it has thrown away none. That shows it to
-// whoever looks, and not only to who has seen what is missing.
+// layFirst publishes the first message of a stream. A stream that is made to throw messages away begins with the oldest, so as long as
+// this one stands it has thrown away none. That shows it to whoever looks, and not only to who has seen what is missing.
 func (s *Store) layFirst(ctx context.Context, c *conn, m *memory) error {
-	v := register.NewVersion()
-	first := natsgo.NewMsg(m.registers(s.root) + ".first." + hex.EncodeToString(v[:]))
+	first := natsgo.NewMsg(m.first)
 	first.Header.Set("Nats-Expected-Last-Sequence", "0")
 	answer, err := c.request(ctx, first)
 	if errors.Is(err, natsgo.ErrNoResponders) { // the stream has gone again
@@ -249,7 +262,9 @@ func (s *Store) still(ctx context.Context, c *conn, m *memory, ask any) (streamI
 		}
 		return info, register.ErrForgot
 	}
-	if s.isOver(c, m, &info, seen) {
+	if over, err := s.isOver(ctx, c, m, &info, seen); err != nil {
+		return info, err
+	} else if over {
 		s.Log.Warn("nats: messages have gone from the stream", "first", info.State.First, "last", info.State.Last, "seen", seen)
 		return info, s.hasGoneBack(m)
 	}
@@ -259,7 +274,7 @@ func (s *Store) still(ctx context.Context, c *conn, m *memory, ask any) (streamI
 // isOurs refuses a stream that is not as we make it: one that throws messages away by itself, or that changes them.
 func (s *Store) isOurs(c *conn, m *memory, info *streamInfo) error {
 	is, want := info.Config, s.streamOf(m.id, "")
-	if is.Metadata[layoutTag] != layout || !isID(m.id) {
+	if is.Metadata[layoutTag] != layout || !isID(m.id) || !isID(is.Metadata[firstTag]) {
 		return storekit.Denied("the stream %s is not ours, or of another version of turnwise: name another root with WithRoot", s.root)
 	}
 	if leader := info.Cluster.Leader; leader != "" && leader != c.name {
@@ -286,15 +301,35 @@ func (s *Store) isOurs(c *conn, m *memory, info *streamInfo) error {
 	return nil
 }
 
-// hasLost reports whether messages have gone from the stream other than by themselves.
-func (i *streamInfo) hasLost() bool {
-	return i.State.First > 1 || i.State.Lost != nil && len(i.State.Lost.Numbers) > 0
+// hasLost reports whether messages have gone from the stream other than by themselves. Somebody may have had the server send an answer
+// to the subject of the first one, which then stands further back, and shows as much from there on.
+func (s *Store) hasLost(ctx context.Context, c *conn, m *memory, info *streamInfo) (bool, error) {
+	if info.State.Lost != nil && len(info.State.Lost.Numbers) > 0 {
+		return true, nil
+	}
+	if int64(info.State.First) <= max(m.stands.Load(), 1) {
+		return false, nil
+	}
+	var a struct {
+		Message struct {
+			Seq int64 `json:"seq"`
+		} `json:"message"`
+	}
+	err := c.api(ctx, "STREAM.MSG.GET."+s.root, map[string]string{"last_by_subj": m.first}, &a)
+	if isCode(err, noMessage) {
+		return true, nil
+	}
+	m.stands.Saw(a.Message.Seq)
+	return false, err
 }
 
 // isOver reports whether a memory must not be gone on with. seen is the greatest number that was seen before info was asked for: what was
 // seen since may be greater than that of a stream that has lost nothing.
-func (s *Store) isOver(c *conn, m *memory, info *streamInfo, seen int64) bool {
-	return m.wentBack.Load() || !info.isOf(m) || info.hasLost() || int64(info.State.Last) < seen || s.monitor == "" && m.run != c.run
+func (s *Store) isOver(ctx context.Context, c *conn, m *memory, info *streamInfo, seen int64) (bool, error) {
+	if m.wentBack.Load() || !info.isOf(m) || int64(info.State.Last) < seen || s.monitor == "" && m.run != c.run {
+		return true, nil
+	}
+	return s.hasLost(ctx, c, m, info)
 }
 
 // recognize refuses a connection to a server that does not have the memory that we know, and the first one to a server that was started

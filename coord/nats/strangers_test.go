@@ -375,6 +375,27 @@ func TestAStrangerWhoHasAnswersSentToALine(t *testing.T) {
 	}
 }
 
+// What shows that the stream has lost nothing is a message, too, and an answer in its place shows as much.
+func TestAStrangerWhoHasAnswersSentToTheFirstMessageEndsNoHold(t *testing.T) {
+	n := neighbour(t, []string{"$JS.API.STREAM.MSG.GET.turnwise"}, nil)
+	h := storecheck.Locked(t, n.a, "orders")
+	first := n.known(t).first
+	n.mayNot(t, first, "")
+	for range 3 {
+		if err := n.stranger.PublishRequest("$JS.API.STREAM.MSG.GET.turnwise", first, []byte(`{"seq":1}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.stranger.FlushTimeout(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		storecheck.ShutsOut(t, n.a, n.b, "other")
+	}
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAStrangerWhoMayMakeAStreamOfHisOwn(t *testing.T) {
 	n := neighbour(t, []string{"$JS.API.STREAM.CREATE.COPY", "$JS.API.STREAM.MSG.GET.COPY", "$JS.API.STREAM.CREATE.HIS", "his"}, nil)
 	storecheck.ShutsOut(t, n.a, n.b, "orders")

@@ -86,8 +86,11 @@ func (s *Store) publish(ctx context.Context, c *conn, known *memory, w *register
 	before := known.last.Load()
 	answer, err := c.request(ctx, m)
 	switch {
-	case errors.Is(err, natsgo.ErrNoResponders):
-		return errNobody
+	case errors.Is(err, natsgo.ErrNoResponders): // a server that is about to end takes JetStream down first
+		if _, err := s.still(ctx, c, known, nil); err != nil {
+			return err
+		}
+		return errors.New("JetStream did not take it")
 	case errors.Is(err, natsgo.ErrMaxPayload): // it takes less by now
 		return fmt.Errorf("%w: %w", register.ErrTooLarge, err)
 	}

@@ -1,6 +1,7 @@
 package register
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -10,6 +11,18 @@ import (
 // SetMachine has a driver run on another machine.
 func SetMachine(d *Driver, name byte, up func() time.Duration) {
 	d.uptime = func() (machine, time.Duration, bool) { return machine{name}, up(), true }
+}
+
+// SayThatASessionStandsStill makes a register that says that a machine has seen a session stand still for an hour, as somebody can
+// who reads that one and changes nothing.
+func SayThatASessionStandsStill(ctx context.Context, store Store, name byte, up time.Duration, session string) error {
+	it, err := store.Read(ctx, sessionKey+session)
+	if err != nil {
+		return err
+	}
+	s := suspicion{version: it.Version, seen: []seenAt{{machine{name}, up - time.Hour, time.Duration(time.Now().Add(-time.Hour).UnixNano())}}}
+	_, err = store.Swap(ctx, Swap{Key: suspectKey + session, Next: NewVersion(), Value: s.encode()})
+	return err
 }
 
 // SetWallClock has the owner of a session say that it is later than it is, if s is a renewal.

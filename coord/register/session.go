@@ -309,11 +309,15 @@ func (s *session) stands(ctx context.Context) error {
 	return s.life.Why()
 }
 
-// gone ends a session whose register is not there.
+// gone ends a session whose register is not there. Nobody ends one, without saying so, before its time is up: then the store is as it was
+// before the session began, and others may be let in beside whoever held.
 func (s *session) gone() {
-	if s.rumour.Load() { // whoever said so was right
+	switch {
+	case s.rumour.Load(): // whoever said so was right
 		s.life.End(errEnded)
-	} else {
+	case s.d.presence == nil && time.Until(s.Deadline()) > 0:
+		s.d.forgot(fmt.Errorf("the register of session %v has gone before anybody may end it: %v", s.id, ErrForgot))
+	default:
 		s.life.End(errExpired)
 	}
 }

@@ -84,6 +84,11 @@ type Item struct {
 	// empty, and with a Swap that asks for it and is applied; elsewhere it may be zero. It is always zero if the store has no
 	// clock, or several. Who asks often can tell by it which of two things came first, and whether the clock was set meanwhile.
 	Clock time.Duration
+
+	// Made is how long ago the register was made that has been swapped since, by a clock that no client sets, rounded down but never to
+	// zero; zero if the store cannot tell. A store that tells no Age tells it if it can: what stands in a register that somebody has made,
+	// and may not have changed since, is not older than that.
+	Made time.Duration
 }
 
 // Swap is the change of one register.

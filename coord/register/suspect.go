@@ -18,6 +18,10 @@ import (
 // then knows for how long the session has stood still, as if one process had looked on all the time, and needs no clock that
 // anybody sets. On another one it goes by the store's clock and the wall clocks: both must be wrong before it ends a session
 // that lives. If a job is tried every minute and one run has crashed, the second TryLock after that goes on.
+//
+// Somebody who may make registers, and may change none, can write down that our machine has seen it long ago. But nobody has seen a
+// version before it was written, so that counts from then, by the store's clock if that has one, or from when it was written down for
+// the first time.
 
 // suspicion is what stands in the register: a version, and the machines that have seen it.
 type suspicion struct {
@@ -35,7 +39,7 @@ type seenAt struct {
 // two that were started from one snapshot pass for the same, and each has been up for another time.
 func (at seenAt) agrees(now seenAt, ttl time.Duration) bool {
 	apart := (now.up - at.up) - (now.wall - at.wall)
-	return at.by == now.by && apart.Abs() <= ttl/50 // a holder keeps ttl/20 in reserve
+	return at.by == now.by && at.up <= now.up && apart.Abs() <= ttl/50 // a holder keeps ttl/20 in reserve
 }
 
 // mostMachines bounds a suspicion.
@@ -185,6 +189,12 @@ func (d *Driver) suspects(ctx context.Context, id sessionID, it Item, asked time
 	}
 	s, same := parseSuspicion(said.Value, it.Version)
 	first, seen := s.since(now, h.ttl)
+	switch {
+	case it.Age >= 0:
+		first = max(first, up-it.Age)
+	case said.Made > 0:
+		first = max(first, up-said.Made)
+	}
 	still := deadlines.Standstill{First: first, Since: first}
 	switch {
 	case same && known && seen && still.Left(asked, h.ttl) == 0:

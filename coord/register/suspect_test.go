@@ -123,6 +123,31 @@ func TestTriesNeverEndALivingSession(t *testing.T) {
 	})
 }
 
+// Whoever may read sessions and make registers, and change none, says that our machine has seen a session stand still for an hour. The
+// holder's clock is ahead by a little, so to those who try it looks dead at any time.
+func TestWhatAStrangerSaysOfASessionEndsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		c, _ := process(aheadBy{store, time.Second}, 2)
+		defer c.Close()
+		h, err := mutex.New(c, "job").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		session, _, _ := strings.Cut(h.Node().ID, "-")
+		time.Sleep(7600 * time.Millisecond) // it was renewed just now
+		if err := register.SayThatASessionStandsStill(t.Context(), store, 1, time.Since(year), session); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := try(t, store); !errors.Is(err, coord.ErrBusy) {
+			t.Errorf("somebody was let in: %v", err)
+		}
+		if err := h.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // timeless is a store without a clock, in which wall clocks are all that tells.
 type timeless struct{ register.Store }
 

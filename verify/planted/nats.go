@@ -13,7 +13,9 @@ var nats = []Bug{
 	one("nats: messages can be taken away",
 		"coord/nats/memory.go", `MessageTTL: true, DenyDelete: true, DenyPurge: true,`, `MessageTTL: true,`, testsIn("coord/nats", "TestNobodyTakesMessagesAway")),
 	one("nats: a message that has gone is an empty register",
-		"coord/nats/memory.go", `	return i.State.First > 1 ||`, `	return`, testsIn("coord/nats", "TestAMessageThatHasGoneIsMissedThoughTheStreamIsAsItWas")),
+		"coord/nats/memory.go", `	if isCode(err, noMessage) {
+		return true, nil`, `	if isCode(err, noMessage) {
+		return false, nil`, testsIn("coord/nats", "TestAMessageThatHasGoneIsMissedThoughTheStreamIsAsItWas")),
 	one("nats: a memory that is over has empty registers",
 		"coord/nats/read.go", `if _, err := s.still(ctx, c, known, nil); err != nil {`, `if _, err := s.info(ctx, c, nil); err != nil {`,
 		testsIn("coord/nats", "TestAMemoryThatIsOverHasNoEmptyRegisters")),
@@ -58,6 +60,15 @@ var nats = []Bug{
 			if err := s.layFirst`, `		if info.State.Last == 0 && isCode(err, noStream) {
 			if err := s.layFirst`,
 		testsIn("coord/nats", "TestTheFirstMessageOfAStreamStands")),
+	one("nats: an answer in the place of the first message shows a loss",
+		"coord/nats/memory.go", `	if isCode(err, noMessage) {
+		return true, nil`, `	if a.Message.Seq != 1 {
+		return true, nil`, testsIn("coord/nats", "TestAStrangerWhoHasAnswersSentToTheFirstMessageEndsNoHold")),
+	one("nats: a server that takes nothing any more has forgotten all",
+		"coord/nats/swap.go", `		if _, err := s.still(ctx, c, known, nil); err != nil {
+			return err
+		}
+		return errors.New("JetStream did not take it")`, `		return errNobody`, testsIn("coord/nats", "TestALameDuckEndsNoHold")),
 	one("nats: who has missed that a register was emptied takes that for a loss",
 		"coord/nats/read.go", `		known.seen.Forget(key)
 `, `		if !before.version.IsZero() {

@@ -1,0 +1,116 @@
+package kube
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/recipes/mutex"
+)
+
+func joined(t *testing.T, ttl time.Duration, opts ...Option) *coord.Client {
+	t.Helper()
+	return storecheck.Connected(t, func(ctx context.Context) (*coord.Client, error) {
+		return Connect(ctx, "default", append(opts, WithTTL(ttl), WithLongestTTL(ttl), WithLogger(logger(t)))...)
+	})
+}
+
+func turn(t *testing.T, c *coord.Client, name string) {
+	t.Helper()
+	h, err := mutex.New(c, name).Lock(within(t, 60*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A holder is cut off, and a backup that does not know its line is put back with raised revisions (etcdutl --bump-revision). The server is
+// back before the next renewal of one who has seen newer things: all that he notices is that his watches were cut, or that his session
+// has gone, which nobody may have ended.
+func TestABackupThatIsPutBackLetsNobodyInBesideAHolderThatIsCutOff(t *testing.T) {
+	const ttl = 4 * time.Second
+	for name, older := range map[string]bool{"older than the sessions": true, "younger": false} {
+		for then, wait := range map[string]bool{"at once": false, "once its session is over": true} {
+			if !older && wait {
+				continue
+			}
+			t.Run(name+", "+then, func(t *testing.T) {
+				t.Parallel()
+				f := newFake(t)
+				first := joined(t, ttl, f.options(t)...)
+				turn(t, first, "warm")
+				first.Close()
+				time.Sleep(2*ttl + 3*time.Second) // the mark is old
+				putBack := f.keep()
+				w := inFrontOf(t, f) // the way of the holder
+				holder := joined(t, ttl, WithServer(w.server.URL))
+				other := joined(t, ttl, f.options(t)...)
+				turn(t, holder, "warm")
+				turn(t, other, "warm")
+				if !older {
+					putBack = f.keep()
+				}
+				h, err := mutex.New(holder, "orders").Lock(within(t, 60*time.Second))
+				if err != nil {
+					t.Fatal(err)
+				}
+				storecheck.IsBusy(t, other, "orders")
+				mine, err := mutex.New(other, "mine").Lock(within(t, 60*time.Second))
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(1500 * time.Millisecond) // all are renewed: changed since the backup
+				// the holder's link is cut, and the backup put back
+				w.server.CloseClientConnections()
+				w.server.Listener.Close()
+				putBack(1000)
+				if wait {
+					<-mine.Context().Done()
+				} else {
+					time.Sleep(100 * time.Millisecond)
+				}
+				h2, err := mutex.New(other, "orders").Lock(within(t, 60*time.Second))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if h.Err() == nil && h2.Err() == nil {
+					t.Errorf("two hold: tokens %v and %v", h.Token(), h2.Token())
+				}
+			})
+		}
+	}
+}
+
+// The same with sessions that the backup knows, and one who holds nothing just now: no request of his has failed, since the HTTP client
+// makes another connection by itself.
+func TestABackupThatIsPutBackWhileSomebodyIsIdleLetsHimInBesideNobody(t *testing.T) {
+	const ttl = 4 * time.Second
+	f := newFake(t)
+	w := inFrontOf(t, f) // the way of the holder
+	holder := joined(t, ttl, WithServer(w.server.URL))
+	other := joined(t, ttl, f.options(t)...)
+	turn(t, holder, "warm")
+	turn(t, other, "warm")
+	putBack := f.keep()
+	h, err := mutex.New(holder, "orders").Lock(within(t, 60*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	storecheck.IsBusy(t, other, "orders")
+	time.Sleep(1100 * time.Millisecond) // all are renewed: changed since the backup
+	w.server.CloseClientConnections()
+	w.server.Listener.Close()
+	putBack(1000)
+	time.Sleep(100 * time.Millisecond)
+	h2, err := mutex.New(other, "orders").Lock(within(t, 60*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Err() == nil && h2.Err() == nil {
+		t.Errorf("two hold: tokens %v and %v", h.Token(), h2.Token())
+	}
+}

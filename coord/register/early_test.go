@@ -1,0 +1,45 @@
+package register_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/memory"
+	"github.com/turnwise/turnwise/recipes/mutex"
+)
+
+// A backup is put back that is older than the sessions. One who was there finds that his own has gone, long before anybody may end it.
+// Somebody else may hold who is cut off, so nobody is let in before that one must have stopped.
+func TestWhoseSessionGoesBeforeItsTimeIsLetInLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 10 * time.Second
+		store := memory.NewStore()
+		c := coord.NewClient(register.New(store, register.WithTTL(ttl)))
+		defer c.Close()
+		first, err := mutex.New(c, "one").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone := time.Now()
+		if err := store.List(t.Context(), "session/", func(it register.Item) bool {
+			_, err := store.Swap(t.Context(), register.Swap{Key: it.Key, Old: it.Version})
+			return err == nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		<-first.Context().Done()
+		second, err := mutex.New(c, "another").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after := time.Since(gone); after < ttl {
+			t.Errorf("let in after %v", after)
+		}
+		if err := second.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+}
