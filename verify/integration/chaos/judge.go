@@ -94,6 +94,7 @@ type evidence struct {
 type flaw struct {
 	line string
 	text string
+	node string        // that was granted and is not in the truth; empty: it is something else
 	at   time.Duration // of a grant
 }
 
@@ -144,7 +145,7 @@ func judge(e *evidence) *verdict {
 	}
 	v.lapses = e.truth.lapses()
 	if !e.unseen {
-		v.overlaps = slices.DeleteFunc(serverOverlaps(e), func(f flaw) bool { return v.isLapsed(f.at) })
+		v.overlaps = slices.DeleteFunc(serverOverlaps(e), func(f flaw) bool { return v.isLapsed(f.at) || v.isForgotten(e.truth, f.node) })
 		v.readings = readHistories(e)
 	}
 	v.stale = staleWrites(e.writes)
@@ -157,7 +158,7 @@ func judge(e *evidence) *verdict {
 	if !e.forgot {
 		v.repeated = slices.DeleteFunc(repeated(e), func(f flaw) bool { return v.isLapsed(f.at) })
 		v.mixed = slices.DeleteFunc(mixed(e), func(f flaw) bool { return v.isLapsed(f.at) })
-		v.odd = slices.DeleteFunc(oddViews(e), func(f flaw) bool { return v.isLapsed(f.at) })
+		v.odd = slices.DeleteFunc(oddViews(e), func(f flaw) bool { return v.isLapsed(f.at) || v.isApart(e.truth, f.line, f.at) })
 	}
 	v.stuck = stuck(e)
 	for _, s := range e.truth.nodes {
@@ -189,6 +190,25 @@ func (v *verdict) isLapsed(at time.Duration) bool {
 	return false
 }
 
+// isForgotten reports whether a node is one of those that may have been forgotten: the service had it, and nobody knows who stood ahead
+// of it. It may be granted long after that, by a member that has it. It counts those.
+func (v *verdict) isForgotten(t *truth, node string) bool {
+	if t.forgotten[node] {
+		v.lapsed++
+	}
+	return t.forgotten[node]
+}
+
+// isApart reports whether members may have shown different nodes of a line when somebody came there who then saw what cannot be. It
+// counts those.
+func (v *verdict) isApart(t *truth, line string, at time.Duration) bool {
+	apart := at <= t.apart[line] && slices.ContainsFunc(v.lapses, func(l lapse) bool { return l.from <= at })
+	if apart {
+		v.lapsed++
+	}
+	return apart
+}
+
 // isExplained reports whether what the audit has found in a line is the service's doing, as it was when two believed there.
 func (v *verdict) isExplained(line string) bool {
 	return len(v.lapses) > 0 || slices.ContainsFunc(v.beliefs, func(b belief) bool { return b.line == line && b.cause == revoked })
@@ -213,7 +233,8 @@ func serverOverlaps(e *evidence) []flaw {
 		}
 		mine := byNode[a.node]
 		if mine == nil {
-			found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted %s, which the service never had", a.worker, a.node), a.granted})
+			found = append(found, flaw{line: a.line, node: a.node, at: a.granted,
+				text: fmt.Sprintf("worker %d was granted %s, which the service never had", a.worker, a.node)})
 			continue
 		}
 		if isSemaphore(a.kind) {
@@ -225,8 +246,8 @@ func serverOverlaps(e *evidence) []flaw {
 				}
 			}
 			if sum > permits {
-				found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted %s at %v: %d of %d permits%s",
-					a.worker, a.node, a.granted, sum, permits, who), a.granted})
+				found = append(found, flaw{line: a.line, at: a.granted, text: fmt.Sprintf("worker %d was granted %s at %v: %d of %d permits%s",
+					a.worker, a.node, a.granted, sum, permits, who)})
 			}
 			continue
 		}
@@ -236,8 +257,8 @@ func serverOverlaps(e *evidence) []flaw {
 				end = other.softened
 			}
 			if conflict(a.kind, other.kind) && e.truth.notBefore(end) > a.granted {
-				found = append(found, flaw{a.line, fmt.Sprintf("worker %d was granted %s at %v while %s stood ahead, until %v at least",
-					a.worker, a.node, a.granted, other.node, e.truth.notBefore(end)), a.granted})
+				found = append(found, flaw{line: a.line, at: a.granted, text: fmt.Sprintf("worker %d was granted %s at %v while %s stood ahead, until %v at least",
+					a.worker, a.node, a.granted, other.node, e.truth.notBefore(end))})
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -255,6 +256,51 @@ func TestWhatTheServiceHasForgottenIsHeldAgainstNobody(t *testing.T) {
 	v = judge(&evidence{truth: truth(a, again), attempts: []*attempt{hold(1, "a", 20*s, 30*s), hold(3, "c", 215*s, 220*s)}})
 	require.Empty(t, v.lapses, "nothing is forgotten")
 	require.Len(t, v.overlaps, 1)
+}
+
+// In such a run a member that was started again replayed what the others had forgotten. It went on to show the nodes of that part, and
+// it let in who had come in the same epoch but before that part, after many seconds.
+func TestMembersThatDisagreeAfterALapseAreHeldAgainstNobody(t *testing.T) {
+	node := func(line string, guid string, number int) string {
+		return fmt.Sprintf("/turnwise/%s/_c_%s-R-%010d", line, strings.Repeat(guid, 32), number)
+	}
+	tx := func(zxid int64, session, text string) transaction { return transaction{zxid, session, text} }
+	history := []transaction{
+		tx(0x1_00000001, "0x1", "createContainer /turnwise/crew,,[31,s{'world,'anyone}"),
+		tx(0x1_00000002, "0x1", "createContainer /turnwise/left,,[31,s{'world,'anyone}"),
+		tx(0x2_00000001, "0x1", "create "+node("left", "a", 0)+",turnwise"), // is there all the time
+		tx(0x2_00000002, "0x2", "create "+node("crew", "b", 0)+",turnwise"), // all but one member forget it
+		tx(0x3_00000001, "0x1", "create "+node("crew", "c", 0)+",turnwise"),
+		tx(0x3_00000002, "0x1", "delete '"+node("crew", "c", 0)),
+		tx(0x4_00000001, "0x1", "delete '"+node("left", "a", 0)),
+		tx(0x4_00000002, "0x2", "closeSession"),
+		tx(0x5_00000001, "0x1", "closeSession"),
+	}
+	s := time.Second
+	failures := func(attempts ...*attempt) (*verdict, []string) {
+		truth := replay(history)
+		for epoch := range int64(6) {
+			for i := range int64(3) {
+				at := stamp{epoch<<32 + i, time.Duration(100*epoch+i) * s}
+				truth.stamps, truth.acks = append(truth.stamps, at), append(truth.acks, at)
+			}
+		}
+		v := judge(&evidence{truth: truth, attempts: attempts})
+		require.Len(t, v.lapses, 1)
+		return v, v.failures(nil)
+	}
+	grant := func(line, guid string, at time.Duration) *attempt {
+		return &attempt{worker: 1, line: line, kind: "R", node: node(line, guid, 0), granted: at, believed: at, ended: at, outcome: released}
+	}
+	view := func(line string, at time.Duration) *attempt {
+		return &attempt{worker: 1, line: line, kind: "R", wanted: at, ended: at, granted: at, round: 1, odd: []string{"two views have number 7"}}
+	}
+	v, all := failures(grant("left", "a", 390*s), view("crew", 350*s))
+	require.Empty(t, all)
+	require.Equal(t, 2, v.lapsed)
+
+	_, all = failures(grant("left", "f", 390*s), view("left", 600*s), view("right", 350*s), view("crew", 450*s))
+	require.Len(t, all, 4, "a node that never was, and views: after the sessions have ended, and of a line of which nothing is forgotten")
 }
 
 func TestWhatTheAuditOfTheTracesFindsIsAFailureUnlessItIsTheServices(t *testing.T) {

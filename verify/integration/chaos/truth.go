@@ -17,6 +17,7 @@ type standing struct {
 	born     int64
 	softened int64 // when a writer became a reader; 0: never
 	gone     int64 // 0: it stands still
+	closed   int64 // when its session ended; 0: it did not, or that is not known
 }
 
 // A stamp is a write of the judge's own. It carries the time at which it was sent: whatever has a greater position
@@ -32,6 +33,10 @@ type truth struct {
 	anew   [][2]int64 // when directories were last used, and made again although they had not been deleted
 	stamps []stamp    // by position, their times made to grow
 	acks   []stamp    // of writes that had been answered by that time: what has no greater position happened before it
+
+	// What lapses has found out.
+	forgotten map[string]bool          // nodes that it has taken out
+	apart     map[string]time.Duration // by line, until when members may show different nodes
 }
 
 func (t *truth) order() {
@@ -72,6 +77,10 @@ type lapse struct {
 // numbers the nodes of a line, so two then have the same number, or the line's directory is made again although it is
 // there. A majority has logged that part, so it had been agreed on. ZooKeeper is known to lose such things now and then
 // (ZOOKEEPER-4643, 4646, 4785 and others), and no client can help it.
+//
+// From then on its members do not agree. One that has the forgotten part in its log, and was given a snapshot by the next
+// leader, replays that part behind the snapshot when it is started again. It goes on to show nodes that the others do not
+// have, or to lack some that they have, until the sessions of these nodes end.
 func (t *truth) lapses() []lapse {
 	type place struct {
 		line  string
@@ -90,16 +99,27 @@ func (t *truth) lapses() []lapse {
 		}
 		first[p] = s
 	}
+	t.forgotten, t.apart = map[string]bool{}, map[string]time.Duration{}
 	// It is not known which of an epoch's changes were the first to go.
 	t.nodes = slices.DeleteFunc(t.nodes, func(s *standing) (forgotten bool) {
 		for i, l := range found {
-			if epoch := s.born >> 32; l.epochs[0] <= epoch && epoch < l.epochs[1] {
+			if l.has(s.born) {
 				found[i].from, forgotten = min(l.from, t.notBefore(s.born)), true
+				t.forgotten[s.node] = true
+			}
+			if l.has(s.born) || l.has(s.gone) {
+				t.apart[s.line] = max(t.apart[s.line], t.notAfter(s.closed))
 			}
 		}
 		return forgotten
 	})
 	return found
+}
+
+// has reports whether a change may have been forgotten.
+func (l lapse) has(position int64) bool {
+	epoch := position >> 32
+	return position > 0 && l.epochs[0] <= epoch && epoch < l.epochs[1]
 }
 
 // conflict reports whether two kinds exclude one another. Semaphores are counted instead.

@@ -190,9 +190,10 @@ func replay(all []transaction) *truth {
 	t := &truth{}
 	stands := map[string]*standing{}
 	bySession := map[string]map[string]bool{}
-	born := map[string]int64{} // directories
-	stood := map[string]bool{} // those that have not been deleted since
-	used := map[string]int64{} // when somebody last came to a directory, or left it: it was there then
+	ofSession := map[string][]*standing{} // also those that have gone
+	born := map[string]int64{}            // directories
+	stood := map[string]bool{}            // those that have not been deleted since
+	used := map[string]int64{}            // when somebody last came to a directory, or left it: it was there then
 	for _, tx := range all {
 		operations := operation.FindAllStringSubmatch(tx.text, -1)
 		if !strings.HasPrefix(tx.text, "multi ") {
@@ -221,6 +222,7 @@ func replay(all []transaction) *truth {
 				s := &standing{line: line, node: path, kind: place[2], born: tx.zxid, order: [2]int64{born[place[1]], number}}
 				stands[path] = s
 				t.nodes = append(t.nodes, s)
+				ofSession[tx.session] = append(ofSession[tx.session], s)
 				if bySession[tx.session] == nil {
 					bySession[tx.session] = map[string]bool{}
 				}
@@ -238,6 +240,9 @@ func replay(all []transaction) *truth {
 					s.gone = tx.zxid
 					delete(stands, path)
 				}
+			}
+			for _, s := range ofSession[tx.session] {
+				s.closed = tx.zxid // the last time, if the first one was forgotten
 			}
 			delete(bySession, tx.session)
 		}
