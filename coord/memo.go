@@ -16,17 +16,17 @@ const MaxMemo = driver.MaxMemo
 // in the line, on a service that remembers (see docs/engines.md). Whoever reads it under a hold of its own, of a kind that shuts out all who write it, reads what is true until it
 // writes it itself.
 func (c *Client) Memo(ctx context.Context, name string) ([]byte, error) {
-	return c.memo(ctx, c.life, name)
+	return c.memo(ctx, c.life, name, c.driver.Memo)
 }
 
-func (c *Client) memo(ctx, life context.Context, name string) ([]byte, error) {
+func (c *Client) memo(ctx, life context.Context, name string, read func(ctx context.Context, line string) ([]byte, error)) ([]byte, error) {
 	full, err := c.nameIn(life, name)
 	if err != nil {
 		return nil, &Error{Op: "memo", Line: name, Err: err}
 	}
 	var memo []byte
 	err = c.request(ctx, func(ctx context.Context) (err error) {
-		memo, err = c.driver.Memo(ctx, full)
+		memo, err = read(ctx, full)
 		return err
 	})
 	if err != nil {
@@ -58,7 +58,11 @@ func (h *Hold) Memo(ctx context.Context) ([]byte, error) {
 	}
 	within, cancel := h.With(ctx)
 	defer cancel()
-	memo, err := c.memo(within, context.Background(), line)
+	read := c.driver.Memo
+	if p, ok := h.place.(driver.Recalling); ok {
+		read = func(ctx context.Context, _ string) ([]byte, error) { return p.Recall(ctx) }
+	}
+	memo, err := c.memo(within, context.Background(), line, read)
 	if end := h.Err(); err != nil && end != nil {
 		err = &Error{Op: "memo", Line: line, Err: end}
 	}

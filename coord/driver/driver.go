@@ -211,6 +211,13 @@ type Place interface {
 	Leave(ctx context.Context, held bool) error
 }
 
+// Recalling is a Place that reads the memo itself. A Driver may ask a server that lags, or that was leader once and does not know
+// that there is a new one. A place in a session asks one that has shown it everything up to its turn.
+type Recalling interface {
+	// Recall returns the memo of the line, no older than the turn of whoever holds the place; nil if there is none.
+	Recall(ctx context.Context) ([]byte, error)
+}
+
 // MaxMemo is the length of the longest memo.
 const MaxMemo = 256
 

@@ -199,25 +199,33 @@ func (s *session) makeMemos(ctx context.Context) error {
 }
 
 func (d *service) Memo(ctx context.Context, line string) ([]byte, error) {
-	return withSession(ctx, d, func(s *session) ([]byte, error) {
-		from := d.memo(line)
-		if err := s.vet(ctx, d.memos(), 0); errors.Is(err, gozk.ErrNoNode) {
-			return nil, nil
-		} else if err != nil {
+	return withSession(ctx, d, func(s *session) ([]byte, error) { return s.recall(ctx, line) })
+}
+
+// Recall asks on the session that was let in. Another one may be connected to a leader that was stopped and does not know yet that there
+// is a new one: that answers a sync by itself, and shows what the memo was before.
+func (p *place) Recall(ctx context.Context) ([]byte, error) {
+	return p.session.recall(ctx, p.Node().Line)
+}
+
+func (s *session) recall(ctx context.Context, line string) ([]byte, error) {
+	from := s.service.memo(line)
+	if err := s.vet(ctx, s.service.memos(), 0); errors.Is(err, gozk.ErrNoNode) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	memo, err := fetch(ctx, s, func(c *gozk.Conn) ([]byte, error) {
+		if _, err := c.Sync(from); err != nil {
 			return nil, err
 		}
-		memo, err := fetch(ctx, s, func(c *gozk.Conn) ([]byte, error) {
-			if _, err := c.Sync(from); err != nil {
-				return nil, err
-			}
-			memo, _, err := c.Get(from)
-			return memo, err
-		})
-		if errors.Is(err, gozk.ErrNoNode) {
-			return nil, nil
-		}
-		return memo, explainRefusal(err, "reading", from, "READ", "")
+		memo, _, err := c.Get(from)
+		return memo, err
 	})
+	if errors.Is(err, gozk.ErrNoNode) {
+		return nil, nil
+	}
+	return memo, explainRefusal(err, "reading", from, "READ", "")
 }
 
 func (d *service) Forget(ctx context.Context, line string) error {
