@@ -43,8 +43,10 @@ func restored(s *scene) (func() error, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	return func() error {
 		defer cancel()
-		s.forgot = true
-		return m.RestoreDisk(ctx)
+		from := mono()
+		err := m.RestoreDisk(ctx)
+		s.forgot, s.lost = true, append(s.lost, pause{from: from, to: mono()})
+		return err
 	}, m.SaveDisk(ctx)
 }
 

@@ -49,7 +49,8 @@ type scene struct {
 	pauses     []pause
 	frozen     []pause
 	killed     map[int]time.Duration
-	forgot     bool // a server that forgets everything was started again
+	forgot     bool    // a server that forgets everything was started again
+	lost       []pause // when the service was away, before it came back with an earlier state
 }
 
 // A slot is a worker's place. When the worker is killed, another one takes it.
@@ -285,21 +286,11 @@ func (s *scene) finish() (*evidence, error) {
 
 // audit judges the traces of all workers, as a user would.
 func (s *scene) audit() (*trace.Verdict, error) {
-	a := trace.NewAudit(0)
+	var paths []string
 	for _, w := range s.all {
-		f, err := os.Open(w.trace())
-		if os.IsNotExist(err) { // it was killed before it had begun
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		if err := a.Read(w.trace(), f); err != nil {
-			return nil, err
-		}
+		paths = append(paths, w.trace())
 	}
-	return a.Verdict(), nil
+	return auditAll(paths, s.lost)
 }
 
 func (s *scene) close() {
