@@ -303,6 +303,40 @@ func TestMembersThatDisagreeAfterALapseAreHeldAgainstNobody(t *testing.T) {
 	require.Len(t, all, 4, "a node that never was, and views: after the sessions have ended, and of a line of which nothing is forgotten")
 }
 
+// What a session makes after its end was forgotten goes without a word in the log: a server that loads its data drops what is of a session
+// that it knows to have ended.
+func TestANodeOfASessionWhoseEndWasForgottenStandsInNobodysWay(t *testing.T) {
+	node := func(guid string, number int) string {
+		return fmt.Sprintf("/turnwise/quiet/_c_%s-lock-%010d", strings.Repeat(guid, 32), number)
+	}
+	tx := func(zxid int64, session, text string) transaction { return transaction{zxid, session, text} }
+	failures := func(before transaction) (*verdict, []string) {
+		truth := replay([]transaction{
+			tx(0x1_00000001, "0x1", "createContainer /turnwise/quiet,,[31,s{'world,'anyone}"),
+			before,
+			tx(0x3_00000001, "0x2", "create "+node("a", 1)+",turnwise"),
+			tx(0x4_00000001, "0x1", "create "+node("b", 2)+",turnwise"),
+			tx(0x4_00000002, "0x1", "delete '"+node("b", 2)),
+		})
+		for epoch := range int64(5) {
+			at := stamp{epoch<<32 + 1, time.Duration(100*epoch) * time.Second}
+			truth.stamps, truth.acks = append(truth.stamps, at), append(truth.acks, at)
+		}
+		at := 400 * time.Second
+		v := judge(&evidence{truth: truth, attempts: []*attempt{
+			{worker: 1, line: "quiet", kind: "lock", node: node("b", 2), wanted: at, granted: at, believed: at, ended: at, outcome: released}}})
+		return v, v.failures(nil)
+	}
+	v, all := failures(tx(0x2_00000001, "0x2", "closeSession v{}"))
+	require.Empty(t, all)
+	require.Len(t, v.lapses, 1)
+	require.Equal(t, [2]int64{2, 3}, v.lapses[0].epochs)
+
+	v, all = failures(tx(0x2_00000001, "0x3", "closeSession v{}"))
+	require.Len(t, all, 2, "it stands ahead of who is granted, and is left")
+	require.Empty(t, v.lapses)
+}
+
 func TestWhatTheAuditOfTheTracesFindsIsAFailureUnlessItIsTheServices(t *testing.T) {
 	e := &evidence{unseen: true, truth: &truth{}, audit: &trace.Verdict{}}
 	require.Empty(t, judge(e).failures(nil))

@@ -17,7 +17,7 @@ type standing struct {
 	born     int64
 	softened int64 // when a writer became a reader; 0: never
 	gone     int64 // 0: it stands still
-	closed   int64 // when its session ended; 0: it did not, or that is not known
+	closed   int64 // when its session ended, perhaps before it was born: that was forgotten; 0: it did not end, or that is not known
 }
 
 // A stamp is a write of the judge's own. It carries the time at which it was sent: whatever has a greater position
@@ -75,12 +75,13 @@ type lapse struct {
 
 // lapses finds where the service has forgotten a part of its history, and takes the nodes of that part out. ZooKeeper
 // numbers the nodes of a line, so two then have the same number, or the line's directory is made again although it is
-// there. A majority has logged that part, so it had been agreed on. ZooKeeper is known to lose such things now and then
+// there, or a session that had ended makes a node. A majority has logged that part, so it had been agreed on. ZooKeeper is known to lose such things now and then
 // (ZOOKEEPER-4643, 4646, 4785 and others), and no client can help it.
 //
 // From then on its members do not agree. One that has the forgotten part in its log, and was given a snapshot by the next
 // leader, replays that part behind the snapshot when it is started again. It goes on to show nodes that the others do not
-// have, or to lack some that they have, until the sessions of these nodes end.
+// have, or to lack some that they have, until the sessions of these nodes end. If the end of a session was forgotten, it drops all that
+// the session has made since, when it next loads its data, and logs nothing.
 func (t *truth) lapses() []lapse {
 	type place struct {
 		line  string
@@ -99,6 +100,11 @@ func (t *truth) lapses() []lapse {
 		}
 		first[p] = s
 	}
+	for _, s := range t.nodes {
+		if s.isOfThePast() {
+			found = append(found, lapse{t.notBefore(s.closed), t.notAfter(s.born), [2]int64{s.closed >> 32, s.born >> 32}})
+		}
+	}
 	t.forgotten, t.apart = map[string]bool{}, map[string]time.Duration{}
 	// It is not known which of an epoch's changes were the first to go.
 	t.nodes = slices.DeleteFunc(t.nodes, func(s *standing) (forgotten bool) {
@@ -111,10 +117,16 @@ func (t *truth) lapses() []lapse {
 				t.apart[s.line] = max(t.apart[s.line], t.notAfter(s.closed))
 			}
 		}
+		if s.isOfThePast() { // it is not known when that went
+			forgotten, t.forgotten[s.node], t.apart[s.line] = true, true, forever
+		}
 		return forgotten
 	})
 	return found
 }
+
+// isOfThePast reports whether a node was made by a session that had ended under an earlier leader.
+func (s *standing) isOfThePast() bool { return s.closed > 0 && s.closed>>32 < s.born>>32 }
 
 // has reports whether a change may have been forgotten.
 func (l lapse) has(position int64) bool {

@@ -191,6 +191,7 @@ func replay(all []transaction) *truth {
 	stands := map[string]*standing{}
 	bySession := map[string]map[string]bool{}
 	ofSession := map[string][]*standing{} // also those that have gone
+	ended := map[string]int64{}           // sessions
 	born := map[string]int64{}            // directories
 	stood := map[string]bool{}            // those that have not been deleted since
 	used := map[string]int64{}            // when somebody last came to a directory, or left it: it was there then
@@ -219,7 +220,7 @@ func replay(all []transaction) *truth {
 			case place != nil && strings.HasPrefix(what, "create"):
 				number, _ := strconv.ParseInt(place[3], 10, 64)
 				line := strings.TrimPrefix(strings.TrimPrefix(place[1], "/turnwise/"), "/peer/")
-				s := &standing{line: line, node: path, kind: place[2], born: tx.zxid, order: [2]int64{born[place[1]], number}}
+				s := &standing{line: line, node: path, kind: place[2], born: tx.zxid, order: [2]int64{born[place[1]], number}, closed: ended[tx.session]}
 				stands[path] = s
 				t.nodes = append(t.nodes, s)
 				ofSession[tx.session] = append(ofSession[tx.session], s)
@@ -244,6 +245,7 @@ func replay(all []transaction) *truth {
 			for _, s := range ofSession[tx.session] {
 				s.closed = tx.zxid // the last time, if the first one was forgotten
 			}
+			ended[tx.session] = tx.zxid
 			delete(bySession, tx.session)
 		}
 	}
