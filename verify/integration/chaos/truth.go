@@ -78,10 +78,10 @@ type lapse struct {
 // there, or a session that had ended makes a node. A majority has logged that part, so it had been agreed on. ZooKeeper is known to lose such things now and then
 // (ZOOKEEPER-4643, 4646, 4785 and others), and no client can help it.
 //
-// From then on its members do not agree. One that has the forgotten part in its log, and was given a snapshot by the next
-// leader, replays that part behind the snapshot when it is started again. It goes on to show nodes that the others do not
-// have, or to lack some that they have, until the sessions of these nodes end. If the end of a session was forgotten, it drops all that
-// the session has made since, when it next loads its data, and logs nothing.
+// From then on its members do not agree. One has the forgotten part in its log, and writes what comes next behind it. When it is started
+// again it replays both, and says so: "Digests are not matching". It goes on to show nodes that the others do not have, or to lack some that
+// they have, until the sessions of these nodes end. If the end of a session was forgotten, it drops all that the session has made since,
+// when it next loads its data, and logs nothing.
 func (t *truth) lapses() []lapse {
 	type place struct {
 		line  string
