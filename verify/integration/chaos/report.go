@@ -100,7 +100,7 @@ func (v *verdict) write(out io.Writer, faults []recovery) {
 	if len(v.lapses) > 0 {
 		from := slices.MinFunc(v.lapses, func(a, b lapse) int { return cmp.Compare(a.from, b.from) }).from
 		to := slices.MaxFunc(v.lapses, func(a, b lapse) int { return cmp.Compare(a.to, b.to) }).to
-		fmt.Fprintf(out, "\nBetween %v and %v the service forgot what it had confirmed, as %d nodes with the number of another, or directories that were made twice, show. "+
+		fmt.Fprintf(out, "\nBetween %v and %v the service forgot what it had confirmed, as %d nodes with the number of another, directories that were made twice and answers that are in no log show. "+
 			"%d findings of that time, and of 10 s after it, are not counted.\n", round(from), round(to), len(v.lapses), v.lapsed)
 	}
 	fmt.Fprintf(out, "\nThe audit of the traces: %v.\n", strings.ReplaceAll(v.audit.String(), "\n", "; "))

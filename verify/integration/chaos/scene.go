@@ -262,7 +262,7 @@ func (s *scene) finish() (*evidence, error) {
 		var all []transaction
 		if all, err = readTransactions(s.cluster); err == nil {
 			e.truth = replay(all)
-			e.truth.acks = acks
+			e.truth.answered(acks)
 			e.truth.order()
 		}
 	}

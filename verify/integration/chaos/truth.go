@@ -31,6 +31,7 @@ type stamp struct {
 type truth struct {
 	nodes  []*standing
 	anew   [][2]int64 // when directories were last used, and made again although they had not been deleted
+	lost   []int64    // writes of the judge's own that were answered and are not in the history
 	stamps []stamp    // by position, their times made to grow
 	acks   []stamp    // of writes that had been answered by that time: what has no greater position happened before it
 
@@ -48,6 +49,20 @@ func (t *truth) order() {
 	for i := len(t.acks) - 2; i >= 0; i-- {
 		t.acks[i].at = min(t.acks[i].at, t.acks[i+1].at)
 	}
+}
+
+// answered notes which writes of the judge's own were answered, and misses those that are not in the history.
+func (t *truth) answered(acks []stamp) {
+	logged := map[int64]bool{}
+	for _, s := range t.stamps {
+		logged[s.position] = true
+	}
+	for _, a := range acks {
+		if !logged[a.position] {
+			t.lost = append(t.lost, a.position)
+		}
+	}
+	t.acks = acks
 }
 
 const forever = time.Duration(1<<63 - 1)
@@ -75,8 +90,9 @@ type lapse struct {
 
 // lapses finds where the service has forgotten a part of its history, and takes the nodes of that part out. ZooKeeper
 // numbers the nodes of a line, so two then have the same number, or the line's directory is made again although it is
-// there, or a session that had ended makes a node. A majority has logged that part, so it had been agreed on. ZooKeeper is known to lose such things now and then
-// (ZOOKEEPER-4643, 4646, 4785 and others), and no client can help it.
+// there, or a session that had ended makes a node. A majority has logged that part, so it had been agreed on. Or it is in
+// too few logs, since others have it in a snapshot alone, and a write of the judge's own is there that was answered.
+// ZooKeeper is known to lose such things now and then (ZOOKEEPER-4643, 4646, 4785 and others), and no client can help it.
 //
 // From then on its members do not agree. One has the forgotten part in its log, and writes what comes next behind it. When it is started
 // again it replays both, and says so: "Digests are not matching". It goes on to show nodes that the others do not have, or to lack some that
@@ -91,6 +107,9 @@ func (t *truth) lapses() []lapse {
 	var found []lapse
 	for _, d := range t.anew {
 		found = append(found, lapse{t.notBefore(d[0]), t.notAfter(d[1]), [2]int64{d[0] >> 32, d[1] >> 32}})
+	}
+	for _, p := range t.lost {
+		found = append(found, lapse{t.notBefore(p), t.notAfter(p), [2]int64{p >> 32, p>>32 + 1}})
 	}
 	first := map[place]*standing{}
 	for _, s := range t.nodes {

@@ -128,6 +128,31 @@ func TestADirectoryThatIsMadeAgainWasForgotten(t *testing.T) {
 	require.Equal(t, [2]int64{1, 3}, lapses[0].epochs)
 }
 
+// ZooKeeper 3.8.0 did that when two of three servers had been killed: the third led them, and lacked what one of them had in its log, the
+// other in a snapshot, and clients had been told.
+func TestAnAnswerThatIsInNoLogWasForgotten(t *testing.T) {
+	tx := func(zxid, sent int64) transaction {
+		return transaction{zxid, "0x1", fmt.Sprintf("setData %s,%d,7", stampPath, sent)}
+	}
+	log := func(all ...transaction) map[int64]transaction {
+		own := map[int64]transaction{}
+		for _, t := range all {
+			own[t.zxid] = t
+		}
+		return own
+	}
+	a, b, c := tx(0x1_00000001, 10), tx(0x1_00000002, 20), tx(0x3_00000001, 30)
+	logs := []map[int64]transaction{log(a, b, c), log(a, c), log(a, c)}
+	truth := replay(agreed(logs))
+	truth.answered([]stamp{{a.zxid, 11}, {c.zxid, 31}})
+	require.Empty(t, truth.lapses(), "nobody was told that b had come to pass")
+	truth = replay(agreed(logs))
+	truth.answered([]stamp{{a.zxid, 11}, {b.zxid, 21}, {c.zxid, 31}})
+	lapses := truth.lapses()
+	require.Len(t, lapses, 1)
+	require.Equal(t, lapse{10, 21, [2]int64{1, 2}}, lapses[0])
+}
+
 // A writer is a reader from its downgrade on, even if somebody else writes to its node later.
 func TestADowngradeIsWhenItWasMade(t *testing.T) {
 	h := &etcdHistory{stands: map[string]*standing{}}
