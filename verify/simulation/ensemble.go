@@ -26,17 +26,17 @@ type ensemble struct {
 	ttl     time.Duration
 	mixed   bool // clients name their nodes as different tools do
 
-	mu    sync.Mutex
-	taken map[string]time.Time // by path, when an operator took a node away
-	kinds map[string]string    // of contenders, by name; "" for anything else
-	made  int                  // how many clients
+	mu         sync.Mutex
+	taken      map[string]time.Time // by path, when an operator took a node away
+	contenders map[string]named     // by name; see named
+	made       int                  // how many clients
 }
 
 const zkRoot = "/turnwise"
 
 // newEnsemble makes an ensemble. cfg says which servers it has, and how they count the time.
 func newEnsemble(network *scheduler, ttl time.Duration, cfg zookeeper.Config, mixed bool) *ensemble {
-	f := &ensemble{network: network, ttl: ttl, mixed: mixed, taken: make(map[string]time.Time), kinds: make(map[string]string)}
+	f := &ensemble{network: network, ttl: ttl, mixed: mixed, taken: make(map[string]time.Time), contenders: make(map[string]named)}
 	cfg.Election, cfg.Sweep, cfg.Root, cfg.Network = ttl/10, ttl/20, zkRoot, f
 	f.zk = zookeeper.New(cfg)
 	return f
@@ -84,50 +84,54 @@ func (f *ensemble) NewDriver(link string) driver.Driver {
 func (f *ensemble) Nodes(line string) (nodes []driver.Node) {
 	d, _ := f.zk.Look(zkRoot + "/" + line)
 	for _, child := range d.Children {
-		name := path.Base(child.Path)
-		kind := f.kindOf(name)
-		if kind == "" {
-			continue
+		if c := f.named(path.Base(child.Path)); c.kind != "" {
+			nodes = append(nodes, driver.Node{Line: line, ID: child.Path, Kind: c.kind, Token: driver.Token(d.Born + int64(c.rank))})
 		}
-		n, err := strconv.Atoi(name[len(name)-numberLength:])
-		if err != nil {
-			panic(err)
-		}
-		nodes = append(nodes, driver.Node{Line: line, ID: child.Path, Kind: kind, Token: driver.Token(d.Born + int64(n))})
 	}
 	slices.SortFunc(nodes, func(a, b driver.Node) int { return cmp.Compare(a.Token, b.Token) })
 	return nodes
 }
 
 // Names of contenders, as turnwise, Curator and Kazoo make them. They are parsed here, so that no code of the driver judges
-// the driver.
-const numberLength = 10
-
+// the driver. Servers before 3.6 go on at -2147483648 when the numbers are at their end.
 var (
-	named   = regexp.MustCompile(`^_c_[0-9a-f]{32}-(.+)-\d{10}$`)
-	curator = regexp.MustCompile(`^_c_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?:(.+)-)?(lock-|__READ__|__WRIT__)\d{10}$`)
-	kazoo   = regexp.MustCompile(`^[0-9a-f]{32}(?:-(.+))?(__lock__|__rlock__)\d{10}$`)
+	own     = regexp.MustCompile(`^_c_[0-9a-f]{32}-(.+?)-(\d{10}|-\d{9,10})$`)
+	curator = regexp.MustCompile(`^_c_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?:(.+)-)?(lock-|__READ__|__WRIT__)(\d{10}|-\d{9,10})$`)
+	kazoo   = regexp.MustCompile(`^[0-9a-f]{32}(?:-(.+))?(__lock__|__rlock__)(\d{10}|-\d{9,10})$`)
 	stands  = map[string]string{"lock-": "lock", "__lock__": "lock", "__READ__": "R", "__rlock__": "R", "__WRIT__": "W"}
 )
 
-// kindOf returns the kind of a contender, and "" for anything else.
-func (f *ensemble) kindOf(name string) string {
+// named is what a contender's name says. The kind of anything else is "".
+type named struct {
+	kind string
+	rank uint32
+}
+
+func (f *ensemble) named(name string) (c named) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	kind, known := f.kinds[name]
+	c, known := f.contenders[name]
 	if known {
-		return kind
+		return c
 	}
-	if m := named.FindStringSubmatch(name); m != nil {
-		kind = m[1]
+	var number string
+	if m := own.FindStringSubmatch(name); m != nil {
+		c.kind, number = m[1], m[2]
 	}
 	for _, tool := range []*regexp.Regexp{curator, kazoo} {
 		if m := tool.FindStringSubmatch(name); m != nil {
-			kind = cmp.Or(m[1], stands[m[2]])
+			c.kind, number = cmp.Or(m[1], stands[m[2]]), m[3]
 		}
 	}
-	f.kinds[name] = kind
-	return kind
+	if c.kind != "" {
+		n, err := strconv.ParseInt(number, 10, 32)
+		if err != nil {
+			panic(err)
+		}
+		c.rank = uint32(int32(n))
+	}
+	f.contenders[name] = c
+	return c
 }
 
 func (f *ensemble) Guarded(h *coord.Hold) func() bool {
