@@ -81,7 +81,7 @@ func (c *contender) once(ctx context.Context) {
 	h, err := w.acquire(asking)
 	if err != nil {
 		if w.try && errors.Is(err, coord.ErrBusy) && c.cfg.Recipe != "together" { // a node of its own is in its way
-			c.refused(c.name, c.line, asked, heard)
+			c.refused(c.client, c.name, c.line, asked, heard)
 		}
 		c.failed(ctx, asking, limit, w.try, err)
 		return

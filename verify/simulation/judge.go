@@ -154,8 +154,12 @@ func (w *world) outlived(c claim) error {
 	return nil
 }
 
-// refused judges a try that returned busy: the service must have said so, and it must have been true.
-func (w *world) refused(who, line string, began time.Time, heard int) {
+// refused judges a try that returned busy: the service must have said so, and it must have been true, unless the client lets the time pass
+// in which others may hold of whom the service knows no more.
+func (w *world) refused(c *client, who, line string, began time.Time, heard int) {
+	if c.Health().Recovery > 0 {
+		return
+	}
 	if w.scheduler.heard(linkOf(who)) == heard {
 		w.mu.Lock()
 		w.report("%s: busy, though the service has not answered", who)

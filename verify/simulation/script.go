@@ -299,7 +299,7 @@ func (s *script) act(ctx context.Context, c *client, name string, a act) {
 	case refused(err):
 		return
 	case a.try && errors.Is(err, coord.ErrBusy):
-		s.refused(name, line, asked, heard)
+		s.refused(c, name, line, asked, heard)
 		return
 	case ctx.Err() != nil, errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrRemoved), a.try && errors.Is(err, coord.ErrUnavailable):
 		return
