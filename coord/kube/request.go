@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
@@ -183,16 +182,9 @@ func (s *Store) send(ctx context.Context, q request) (*http.Response, error) {
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	fresh := false
-	resp, err := s.client.Do(req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(got httptrace.GotConnInfo) { fresh = !got.Reused },
-	})))
+	resp, err := s.client.Do(req)
 	if err != nil {
 		return nil, bare(err)
-	}
-	// With an older HTTP each request that is under way beside others has a connection of its own, which says nothing.
-	if fresh && resp.ProtoMajor > 1 && s.connected.Swap(true) {
-		s.news.Happened()
 	}
 	isJSON := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
 	switch {

@@ -20,9 +20,7 @@ type Store struct {
 	hangUp func()      // closes the connections, if they are ours
 	found  atomic.Bool // an API server was there, and the store is open
 
-	// The HTTP client makes another connection by itself. What it leads to then may have been away, and have come back with an older disk.
-	news      storekit.News
-	connected atomic.Bool
+	news storekit.News // a watch was cut: the HTTP client connects again by itself, and the server may have an older disk
 
 	known *storekit.Known[*memory]
 	life  *driverkit.Life // what listens runs on it

@@ -166,21 +166,9 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 		if m != last {
 			m.run = info.Config.Metadata[runTag]
 		}
-		over, err := s.isOver(ctx, c, m, &info, seen)
-		if err != nil {
+		if stays, err := s.goesOn(ctx, c, m, &info, seen); err != nil {
 			return nil, err
-		}
-		if over || info.State.Last == 0 && info.Now.Sub(info.Created) > stillNew {
-			s.Log.Warn("nats: the server may have forgotten what it had stored, so all begins anew", "stream", s.root)
-			if err := c.api(ctx, "STREAM.DELETE."+s.root, nil, nil); err != nil && !isCode(err, noStream) {
-				return nil, err
-			}
-			continue
-		}
-		if info.State.Last == 0 {
-			if err := s.layFirst(ctx, c, m); err != nil {
-				return nil, err
-			}
+		} else if !stays {
 			continue
 		}
 		m.last.Saw(int64(info.State.Last))
@@ -192,6 +180,25 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 		return m, nil
 	}
 	return nil, errors.New("the stream is another one all the time: is somebody deleting streams?")
+}
+
+// goesOn deletes a stream whose memory is over, and has something stand in one that is new. It reports whether it was neither.
+func (s *Store) goesOn(ctx context.Context, c *conn, m *memory, info *streamInfo, seen int64) (bool, error) {
+	over, err := s.isOver(ctx, c, m, info, seen)
+	if err != nil {
+		return false, err
+	}
+	if over || info.State.Last == 0 && info.Now.Sub(info.Created) > stillNew {
+		s.Log.Warn("nats: the server may have forgotten what it had stored, so all begins anew", "stream", s.root)
+		if err := c.api(ctx, "STREAM.DELETE."+s.root, nil, nil); err != nil && !isCode(err, noStream) {
+			return false, err
+		}
+		return false, nil
+	}
+	if info.State.Last == 0 {
+		return false, s.layFirst(ctx, c, m)
+	}
+	return true, nil
 }
 
 // stillNew is how old a stream may be in which nothing was ever stored. Whoever makes one stores something at once.

@@ -309,13 +309,22 @@ func (s *session) stands(ctx context.Context) error {
 	return s.life.Why()
 }
 
-// gone ends a session whose register is not there. Nobody ends one, without saying so, before its time is up: then the store is as it was
-// before the session began, and others may be let in beside whoever held.
+// rumourFor is how much later than the end of a session the news of it may come.
+const rumourFor = 100 * time.Millisecond
+
+// gone ends a session whose register is not there. Nobody ends one before its time is up without saying so. Where that is heard, and nobody
+// has said so, the store is as it was before the session began, and others may be let in beside whoever held.
 func (s *session) gone() {
+	tooEarly := s.d.sure && s.d.presence == nil && time.Until(s.Deadline()) > 0
+	for end := time.Now().Add(rumourFor); tooEarly && !s.rumour.Load() && time.Now().Before(end); {
+		if driverkit.Sleep(s.life.Context(), rumourFor/20) != nil {
+			return
+		}
+	}
 	switch {
 	case s.rumour.Load(): // whoever said so was right
 		s.life.End(errEnded)
-	case s.d.presence == nil && time.Until(s.Deadline()) > 0:
+	case tooEarly:
 		s.d.forgot(fmt.Errorf("the register of session %v has gone before anybody may end it: %v", s.id, ErrForgot))
 	default:
 		s.life.End(errExpired)
