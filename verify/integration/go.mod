@@ -26,6 +26,7 @@ require (
 	github.com/turnwise/turnwise v0.0.0-00010101000000-000000000000
 	github.com/turnwise/turnwise/backend v0.0.0-00010101000000-000000000000
 	github.com/turnwise/turnwise/coord/etcd v0.0.0-00010101000000-000000000000
+	github.com/turnwise/turnwise/coord/postgres v0.0.0-00010101000000-000000000000
 	github.com/turnwise/turnwise/coord/redis v0.0.0-00010101000000-000000000000
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3
@@ -90,7 +91,6 @@ require (
 	github.com/tklauser/numcpus v0.12.0 // indirect
 	github.com/turnwise/turnwise/coord/mysql v0.0.0-00010101000000-000000000000 // indirect
 	github.com/turnwise/turnwise/coord/nats v0.0.0-00010101000000-000000000000 // indirect
-	github.com/turnwise/turnwise/coord/postgres v0.0.0-00010101000000-000000000000 // indirect
 	github.com/yusufpapurcu/wmi v1.2.4 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.7.3 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
