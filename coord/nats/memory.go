@@ -29,7 +29,7 @@ type memory struct {
 
 	made     time.Time     // when its stream was made, by the server's clock: somebody else may make one with our ID
 	last     driverkit.Max // the greatest number of a message that was seen
-	first    string        // the subject of the message that stands as long as nothing is lost
+	first    string        // the subject of the message that stands as long as nothing is lost; "": an earlier build has made the stream
 	stands   driverkit.Max // the greatest number that it was seen to have
 	seen     storekit.Seen[stand]
 	wentBack atomic.Bool // it has gone back behind what we have seen
@@ -48,7 +48,7 @@ const (
 	memoryTag = "turnwise-memory"
 	runTag    = "turnwise-server"
 	firstTag  = "turnwise-first"
-	layout    = "2"
+	layout    = "1"
 )
 
 // stream is how a stream is made. What others may have set besides is there to be refused.
@@ -158,7 +158,9 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 		m := last
 		if m == nil || m.id != info.memory() {
 			m, seen = &memory{id: info.memory(), made: info.Created}, 0
-			m.first = m.registers(s.root) + ".first." + info.Config.Metadata[firstTag]
+			if number := info.Config.Metadata[firstTag]; isID(number) {
+				m.first = m.registers(s.root) + ".first." + number
+			}
 		}
 		if err := s.isOurs(c, m, &info); err != nil {
 			return nil, err
@@ -188,14 +190,14 @@ func (s *Store) goesOn(ctx context.Context, c *conn, m *memory, info *streamInfo
 	if err != nil {
 		return false, err
 	}
-	if over || info.State.Last == 0 && info.Now.Sub(info.Created) > stillNew {
+	if over || m.first != "" && info.State.Last == 0 && info.Now.Sub(info.Created) > stillNew {
 		s.Log.Warn("nats: the server may have forgotten what it had stored, so all begins anew", "stream", s.root)
 		if err := c.api(ctx, "STREAM.DELETE."+s.root, nil, nil); err != nil && !isCode(err, noStream) {
 			return false, err
 		}
 		return false, nil
 	}
-	if info.State.Last == 0 {
+	if info.State.Last == 0 && m.first != "" {
 		return false, s.layFirst(ctx, c, m)
 	}
 	return true, nil
@@ -281,7 +283,7 @@ func (s *Store) still(ctx context.Context, c *conn, m *memory, ask any) (streamI
 // isOurs refuses a stream that is not as we make it: one that throws messages away by itself, or that changes them.
 func (s *Store) isOurs(c *conn, m *memory, info *streamInfo) error {
 	is, want := info.Config, s.streamOf(m.id, "")
-	if is.Metadata[layoutTag] != layout || !isID(m.id) || !isID(is.Metadata[firstTag]) {
+	if is.Metadata[layoutTag] != layout || !isID(m.id) {
 		return storekit.Denied("the stream %s is not ours, or of another version of turnwise: name another root with WithRoot", s.root)
 	}
 	if leader := info.Cluster.Leader; leader != "" && leader != c.name {
@@ -314,7 +316,7 @@ func (s *Store) hasLost(ctx context.Context, c *conn, m *memory, info *streamInf
 	if info.State.Lost != nil && len(info.State.Lost.Numbers) > 0 {
 		return true, nil
 	}
-	if int64(info.State.First) <= max(m.stands.Load(), 1) {
+	if int64(info.State.First) <= max(m.stands.Load(), 1) || m.first == "" {
 		return false, nil
 	}
 	var a struct {

@@ -56,8 +56,8 @@ var nats = []Bug{
 		"coord/nats/notes.go", `const notesRoom = 63 << 10`, `const notesRoom = 128 << 10`,
 		Tests{Module: "coord/nats", Package: ".", Run: "^TestStore$/^as_it_comes$/^06_/^however_large_together$"}),
 	one("nats: what goes by itself shows that the stream has lost something",
-		"coord/nats/memory.go", `	if info.State.Last == 0 {
-		return false, s.layFirst`, `	if info.State.Last == 0 && isCode(err, noStream) {
+		"coord/nats/memory.go", `	if info.State.Last == 0 && m.first != "" {
+		return false, s.layFirst`, `	if info.State.Last == 0 && m.first == "-" {
 		return false, s.layFirst`,
 		testsIn("coord/nats", "TestTheFirstMessageOfAStreamStands")),
 	one("nats: an answer in the place of the first message shows a loss",
