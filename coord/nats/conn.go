@@ -251,10 +251,10 @@ func (c *conn) api(ctx context.Context, what string, in, out any) error {
 		m.Data = b
 	}
 	answer, err := c.request(ctx, m)
-	if errors.Is(err, natsgo.ErrNoResponders) && c.known.Load() != nil {
-		return errors.New("JetStream does not answer any more")
-	}
 	if errors.Is(err, natsgo.ErrNoResponders) {
+		if c.known.Load() != nil {
+			return errors.New("JetStream does not answer any more")
+		}
 		return storekit.Denied("JetStream does not answer: is it enabled for this account?")
 	}
 	if err != nil {

@@ -190,14 +190,15 @@ func (s *Store) goesOn(ctx context.Context, c *conn, m *memory, info *streamInfo
 	if err != nil {
 		return false, err
 	}
-	if over || m.first != "" && info.State.Last == 0 && info.Now.Sub(info.Created) > stillNew {
+	blank := m.first != "" && info.State.Last == 0
+	if over || blank && info.Now.Sub(info.Created) > stillNew {
 		s.Log.Warn("nats: the server may have forgotten what it had stored, so all begins anew", "stream", s.root)
 		if err := c.api(ctx, "STREAM.DELETE."+s.root, nil, nil); err != nil && !isCode(err, noStream) {
 			return false, err
 		}
 		return false, nil
 	}
-	if info.State.Last == 0 && m.first != "" {
+	if blank {
 		return false, s.layFirst(ctx, c, m)
 	}
 	return true, nil
@@ -319,16 +320,11 @@ func (s *Store) hasLost(ctx context.Context, c *conn, m *memory, info *streamInf
 	if int64(info.State.First) <= max(m.stands.Load(), 1) || m.first == "" {
 		return false, nil
 	}
-	var a struct {
-		Message struct {
-			Seq int64 `json:"seq"`
-		} `json:"message"`
-	}
-	err := c.api(ctx, "STREAM.MSG.GET."+s.root, map[string]string{"last_by_subj": m.first}, &a)
+	first, err := s.lastOf(ctx, c, m.first)
 	if isCode(err, noMessage) {
 		return true, nil
 	}
-	m.stands.Saw(a.Message.Seq)
+	m.stands.Saw(int64(first.Seq))
 	return false, err
 }
 

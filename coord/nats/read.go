@@ -23,17 +23,26 @@ func (s *Store) Read(ctx context.Context, key string) (cur register.Item, err er
 	return cur, failed(ctx, err, "read %q", key)
 }
 
+// message is one that the stream has.
+type message struct {
+	Seq  uint64    `json:"seq"`
+	Data []byte    `json:"data"`
+	Time time.Time `json:"time"`
+}
+
+// lastOf asks for the last message of a subject.
+func (s *Store) lastOf(ctx context.Context, c *conn, subject string) (message, error) {
+	var a struct {
+		Message message `json:"message"`
+	}
+	err := c.api(ctx, "STREAM.MSG.GET."+s.root, map[string]string{"last_by_subj": subject}, &a)
+	return a.Message, err
+}
+
 // content asks for a register, and says where it stands.
 func (s *Store) content(ctx context.Context, c *conn, known *memory, key string) (cur register.Item, at stand, err error) {
-	var a struct {
-		Message struct {
-			Seq  uint64    `json:"seq"`
-			Data []byte    `json:"data"`
-			Time time.Time `json:"time"`
-		} `json:"message"`
-	}
 	before := known.seen.Of(key)
-	err = c.api(ctx, "STREAM.MSG.GET."+s.root, map[string]string{"last_by_subj": known.subject(s.root, key)}, &a)
+	m, err := s.lastOf(ctx, c, known.subject(s.root, key))
 	switch {
 	case isCode(err, noMessage):
 		// In a memory that is over nothing stands either. What goes in one that is not has gone by itself after a time.
@@ -44,14 +53,14 @@ func (s *Store) content(ctx context.Context, c *conn, known *memory, key string)
 		return register.Item{Key: key}, at, nil
 	case err != nil:
 		return cur, at, err
-	case a.Message.Seq < before.seq:
+	case m.Seq < before.seq:
 		s.Log.Warn("nats: the stream has an older message than it had", "key", key)
 		return cur, at, s.hasGoneBack(known)
 	}
-	if cur, err = item(key, a.Message.Data); err != nil {
+	if cur, err = item(key, m.Data); err != nil {
 		return cur, at, err
 	}
-	at = stand{cur.Version, a.Message.Seq, a.Message.Time}
+	at = stand{cur.Version, m.Seq, m.Time}
 	known.put(key, at)
 	return cur, at, nil
 }

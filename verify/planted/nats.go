@@ -56,13 +56,13 @@ var nats = []Bug{
 		"coord/nats/notes.go", `const notesRoom = 63 << 10`, `const notesRoom = 128 << 10`,
 		Tests{Module: "coord/nats", Package: ".", Run: "^TestStore$/^as_it_comes$/^06_/^however_large_together$"}),
 	one("nats: what goes by itself shows that the stream has lost something",
-		"coord/nats/memory.go", `	if info.State.Last == 0 && m.first != "" {
-		return false, s.layFirst`, `	if info.State.Last == 0 && m.first == "-" {
+		"coord/nats/memory.go", `	if blank {
+		return false, s.layFirst`, `	if blank && m.first == "-" {
 		return false, s.layFirst`,
 		testsIn("coord/nats", "TestTheFirstMessageOfAStreamStands")),
 	one("nats: an answer in the place of the first message shows a loss",
 		"coord/nats/memory.go", `	if isCode(err, noMessage) {
-		return true, nil`, `	if a.Message.Seq != 1 {
+		return true, nil`, `	if first.Seq != 1 {
 		return true, nil`, testsIn("coord/nats", "TestAStrangerWhoHasAnswersSentToTheFirstMessageEndsNoHold")),
 	one("nats: a server that takes nothing any more has forgotten all",
 		"coord/nats/swap.go", `		if _, err := s.still(ctx, c, known, nil); err != nil {
