@@ -7,7 +7,6 @@ import (
 
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/internal/storecheck"
-	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
 func joined(t *testing.T, ttl time.Duration, opts ...Option) *coord.Client {
@@ -19,11 +18,7 @@ func joined(t *testing.T, ttl time.Duration, opts ...Option) *coord.Client {
 
 func turn(t *testing.T, c *coord.Client, name string) {
 	t.Helper()
-	h, err := mutex.New(c, name).Lock(within(t, 60*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Release(); err != nil {
+	if err := storecheck.Locked(t, c, name).Release(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -54,15 +49,9 @@ func TestABackupThatIsPutBackLetsNobodyInBesideAHolderThatIsCutOff(t *testing.T)
 				if !older {
 					putBack = f.keep()
 				}
-				h, err := mutex.New(holder, "orders").Lock(within(t, 60*time.Second))
-				if err != nil {
-					t.Fatal(err)
-				}
+				h := storecheck.Locked(t, holder, "orders")
 				storecheck.IsBusy(t, other, "orders")
-				mine, err := mutex.New(other, "mine").Lock(within(t, 60*time.Second))
-				if err != nil {
-					t.Fatal(err)
-				}
+				mine := storecheck.Locked(t, other, "mine")
 				time.Sleep(1500 * time.Millisecond) // all are renewed: changed since the backup
 				// the holder's link is cut, and the backup put back
 				w.server.CloseClientConnections()
@@ -73,10 +62,7 @@ func TestABackupThatIsPutBackLetsNobodyInBesideAHolderThatIsCutOff(t *testing.T)
 				} else {
 					time.Sleep(100 * time.Millisecond)
 				}
-				h2, err := mutex.New(other, "orders").Lock(within(t, 60*time.Second))
-				if err != nil {
-					t.Fatal(err)
-				}
+				h2 := storecheck.Locked(t, other, "orders")
 				if h.Err() == nil && h2.Err() == nil {
 					t.Errorf("two hold: tokens %v and %v", h.Token(), h2.Token())
 				}
@@ -96,20 +82,14 @@ func TestABackupThatIsPutBackWhileSomebodyIsIdleLetsHimInBesideNobody(t *testing
 	turn(t, holder, "warm")
 	turn(t, other, "warm")
 	putBack := f.keep()
-	h, err := mutex.New(holder, "orders").Lock(within(t, 60*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := storecheck.Locked(t, holder, "orders")
 	storecheck.IsBusy(t, other, "orders")
 	time.Sleep(1100 * time.Millisecond) // all are renewed: changed since the backup
 	w.server.CloseClientConnections()
 	w.server.Listener.Close()
 	putBack(1000)
 	time.Sleep(100 * time.Millisecond)
-	h2, err := mutex.New(other, "orders").Lock(within(t, 60*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h2 := storecheck.Locked(t, other, "orders")
 	if h.Err() == nil && h2.Err() == nil {
 		t.Errorf("two hold: tokens %v and %v", h.Token(), h2.Token())
 	}

@@ -215,10 +215,7 @@ func TestNobodyTakesMessagesAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	js, err := operator(t, m).JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := jetStream(t, m)
 	if err := js.PurgeStream(defaultRoot); err == nil {
 		t.Error("the stream was purged")
 	}
@@ -230,13 +227,20 @@ func TestNobodyTakesMessagesAway(t *testing.T) {
 	}
 }
 
-// throwsAway has the stream keep one message only, and writes one to it. It returns how the stream was set.
-func throwsAway(t *testing.T, s *Store, m *servers.Member) (js natsgo.JetStreamContext, was natsgo.StreamConfig) {
+// jetStream is the server's, as an operator sees it.
+func jetStream(t testing.TB, m *servers.Member) natsgo.JetStreamContext {
 	t.Helper()
 	js, err := operator(t, m).JetStream()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return js
+}
+
+// throwsAway has the stream keep one message only, and writes one to it. It returns how the stream was set.
+func throwsAway(t *testing.T, s *Store, m *servers.Member) (js natsgo.JetStreamContext, was natsgo.StreamConfig) {
+	t.Helper()
+	js = jetStream(t, m)
 	info, err := js.StreamInfo(defaultRoot)
 	if err != nil {
 		t.Fatal(err)
@@ -287,10 +291,7 @@ func TestTheFirstMessageOfAStreamStands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	js, err := operator(t, m).JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := jetStream(t, m)
 	first, err := js.GetMsg(defaultRoot, 1)
 	if err != nil || !strings.HasPrefix(first.Subject, known.registers(defaultRoot)+".first.") {
 		t.Errorf("the first message is %v, %v", first, err)
@@ -302,10 +303,7 @@ func TestAStreamThatIsChangedIsNotGoneOnWith(t *testing.T) {
 	t.Parallel()
 	m := servers.NATS(t).Member(0)
 	s := opened(t, m)
-	js, err := operator(t, m).JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := jetStream(t, m)
 	info, err := js.StreamInfo(defaultRoot)
 	if err != nil {
 		t.Fatal(err)
@@ -442,10 +440,7 @@ func TestManyBeginOneMemory(t *testing.T) {
 			}
 		}
 	}
-	js, err := operator(t, m).JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := jetStream(t, m)
 	n := 0
 	for range js.StreamNames() {
 		n++

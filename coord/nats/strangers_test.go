@@ -551,10 +551,7 @@ func TestAStrangerWhoMayChangeStreams(t *testing.T) {
 func TestAStrangerWhoMayMakeStreams(t *testing.T) {
 	t.Parallel()
 	m := servers.NATS(t).Member(0)
-	js, err := operator(t, m).JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := jetStream(t, m)
 	if _, err := js.AddStream(&natsgo.StreamConfig{Name: "HIS", Subjects: []string{"turnwise.>"}}); err != nil {
 		t.Fatal(err)
 	}

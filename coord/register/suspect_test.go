@@ -58,8 +58,13 @@ func tryOn(t *testing.T, store register.Store, machine int) (*coord.Hold, error)
 
 // A job is started every minute, and gives up if another one runs. One crashes.
 func TestATryThatFindsADeadHolderDoesNotFindItForEver(t *testing.T) {
+	twoLooksAreEnough(t, func(s register.Store) register.Store { return s })
+}
+
+// twoLooksAreEnough has a process die in a line, and others try that see the store like this.
+func twoLooksAreEnough(t *testing.T, see func(register.Store) register.Store) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewStore()
+		store := see(memory.NewStore())
 		if _, err := try(t, store); err != nil {
 			t.Fatal(err)
 		}
@@ -86,20 +91,7 @@ func (s hinted) Read(ctx context.Context, key string) (register.Item, error) {
 
 // Whoever can make a register that he guesses keeps no dead holder in line with that.
 func TestATryFindsADeadHolderThoughWhatIsSaidOfItIsSpoilt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := hinted{memory.NewStore()}
-		if _, err := try(t, store); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		if _, err := try(t, store); !errors.Is(err, coord.ErrBusy) {
-			t.Fatalf("a single look was enough: %v", err)
-		}
-		time.Sleep(time.Minute)
-		if _, err := try(t, store); err != nil {
-			t.Fatalf("two looks were not enough: %v", err)
-		}
-	})
+	twoLooksAreEnough(t, func(s register.Store) register.Store { return hinted{s} })
 }
 
 func TestTriesNeverEndALivingSession(t *testing.T) {
