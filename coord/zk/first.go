@@ -16,17 +16,19 @@ import (
 // First watches the directory and the nodes in it, or the first node alone if no other is wanted: nobody ever joins ahead of it.
 // If there is no directory, it waits for it to be made.
 func (d *service) First(ctx context.Context, line string, most int, seen *driver.Look) (driver.Look, error) {
-	o := &observing{line: line, dir: d.path(line), most: most, waits: seen != nil, bell: driverkit.NewBell()}
+	o := &observing{line: line, dir: d.path(line), most: most, waits: seen != nil, anew: seen == nil, bell: driverkit.NewBell()}
 	defer o.quit()
 	for {
 		now, err := d.glance(ctx, o)
 		if err != nil || seen == nil || !now.IsOf(seen.Nodes) {
 			return now, err
 		}
+		o.anew = false
 		again := time.NewTimer(driverkit.Jitter(driverkit.PollPause(max(o.session.timeout(), time.Second), 0)))
 		select {
 		case <-o.bell:
 		case <-again.C:
+			o.anew = true
 		case <-o.session.life.Done():
 		case <-ctx.Done():
 		}
@@ -64,6 +66,7 @@ type observing struct {
 	dir     string
 	most    int
 	waits   bool
+	anew    bool // the next look reads everything again, in case that the service has kept something to itself
 	bell    driverkit.Bell
 	on      map[*watch]bool
 }
@@ -129,7 +132,11 @@ func (o *observing) look(ctx context.Context) (driver.Look, error) {
 		if o.waits {
 			o.watch(l.AsOf, all, missing)
 		}
-		nodes, last, gone, err := s.readNodes(ctx, listedNodes(all, o.line, o.dir, l.Born))
+		show := s.showWatched
+		if o.anew {
+			show = s.show
+		}
+		nodes, last, gone, err := s.readNodes(ctx, listedNodes(all, o.line, o.dir, l.Born), show)
 		switch {
 		case err != nil:
 			return driver.Look{}, err

@@ -46,7 +46,7 @@ func (s *session) readLine(ctx context.Context, line string) (nodes []driver.Nod
 	if err != nil {
 		return nil, nil, err
 	}
-	nodes, _, gone, err = s.readNodes(ctx, listedNodes(contenders(l.Names), line, dir, l.Born))
+	nodes, _, gone, err = s.readNodes(ctx, listedNodes(contenders(l.Names), line, dir, l.Born), s.show)
 	return nodes, gone, err
 }
 
@@ -58,12 +58,12 @@ func listedNodes(all []listed, line, dir string, born int64) []driver.Node {
 	return nodes
 }
 
-// readNodes reads nodes. last is the latest transaction that wrote one of them. gone are the names of those that have left.
-func (s *session) readNodes(ctx context.Context, all []driver.Node) (nodes []driver.Node, last int64, gone []string, err error) {
+// readNodes reads nodes that were listed, each as show does. last is the latest transaction that wrote one of them. gone are the names of those that have left.
+func (s *session) readNodes(ctx context.Context, all []driver.Node, show func(context.Context, *driver.Node) (last int64, gone bool, err error)) (nodes []driver.Node, last int64, gone []string, err error) {
 	went, written := make([]bool, len(all)), make([]int64, len(all))
 	room := driverkit.NewRoom(s.service.lineBytes)
 	err = forEach(len(all), func(i int) (err error) {
-		written[i], went[i], err = s.show(ctx, &all[i])
+		written[i], went[i], err = show(ctx, &all[i])
 		all[i] = room.Keep(all[i])
 		return err
 	})

@@ -81,6 +81,19 @@ func (s *session) show(ctx context.Context, n *driver.Node) (last int64, gone bo
 	return last, gone, err
 }
 
+// showWatched is show for a node that was listed. It asks nobody while the service reports no change of what was read last.
+func (s *session) showWatched(ctx context.Context, n *driver.Node) (last int64, gone bool, err error) {
+	now, known := s.watches.sight(n.ID, s.usable.Load())
+	if known != nil {
+		n.Owner, n.Data = known.owner, known.data
+		return known.last, false, nil
+	}
+	if last, gone, err = s.show(ctx, n); err == nil && last > 0 {
+		s.watches.keep(&seen{now, n.Owner, n.Data, last})
+	}
+	return last, gone, err
+}
+
 // read fills in what a node says about itself, and returns the transaction that wrote it.
 func (s *session) read(ctx context.Context, n *driver.Node) (last int64, gone bool, err error) {
 	data, err := s.get(ctx, n.ID)

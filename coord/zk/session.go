@@ -161,7 +161,7 @@ func (s *session) Proven(w *wire.Conn) {
 	}
 	s.usable.Store(w)
 	s.renew(w)
-	s.watches.reconnected()
+	s.watches.reconnected(w)
 	s.mu.Lock()
 	close(s.up)
 	s.mu.Unlock()

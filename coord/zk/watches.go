@@ -7,6 +7,7 @@ import (
 
 	gozk "github.com/go-zookeeper/zk"
 
+	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
 	"github.com/turnwise/turnwise/coord/zk/internal/wire"
 )
@@ -22,8 +23,9 @@ import (
 type watches struct {
 	mu         sync.Mutex
 	all        map[string]*watch
-	connection uint64 // counts the connections
-	idle       int    // how many are kept for nobody
+	connection uint64     // counts the connections
+	over       *wire.Conn // the connection over which they are set
+	idle       int        // how many are kept for nobody
 }
 
 type watch struct {
@@ -56,17 +58,35 @@ type setting struct {
 	set     bool
 	since   int64 // it reports, or will report, what happens after this transaction
 	relied  bool  // somebody has made no request because one was under way
+	lapses  int   // how often there had been none when it was asked for
+	seen    *seen // what the node said
 }
+
+// seen is what a node said when it was read.
+type seen struct {
+	at    sight
+	owner driver.Owner
+	data  []byte
+	last  int64 // the transaction that wrote it
+}
+
+// maxSeen is how many bytes a node may say and be remembered: watches are kept for nobody as well.
+const maxSeen = 4 << 10
 
 // armed reports whether the server will report the next change.
 func (s *setting) armed() bool { return s.set && s.pending == 0 }
 
 // tells reports whether the server reports changes after a transaction, or soon will.
-func (s *setting) tells(since int64) bool { return (s.set || s.pending > 0) && s.since <= since }
+func (s *setting) tells(since int64) bool { return s.isOn() && s.since <= since }
+
+// isOn reports whether there is a watch, or soon will be.
+func (s *setting) isOn() bool { return s.set || s.pending > 0 }
 
 func (s *setting) begin(since int64) {
-	if s.set || s.pending > 0 {
+	if s.isOn() {
 		since = min(since, s.since)
+	} else {
+		s.lapses++
 	}
 	s.since = since
 	s.pending++
@@ -187,7 +207,7 @@ func (w *watch) isPending() bool {
 
 func (w *watch) isSet() bool {
 	for _, s := range w.settings {
-		if s.set || s.pending > 0 {
+		if s.isOn() {
 			return true
 		}
 	}
@@ -195,10 +215,11 @@ func (w *watch) isSet() bool {
 }
 
 // reconnected forgets what was set on another connection, so that it is set again.
-func (t *watches) reconnected() {
+func (t *watches) reconnected(over *wire.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.connection++
+	t.over = over
 	for _, w := range t.all {
 		w.settings, w.handsOver = [aspects]setting{}, false
 		w.ring()
@@ -244,6 +265,51 @@ func (t *watches) dirChanged(dir string) {
 		w.settings[ofComing].set = false
 		w.settings[ofChildren].set = false
 		t.changed(w)
+	}
+}
+
+// sight is a time during which a server reports the changes of a node. It reports one before it answers, over the same connection,
+// with anything that shows that change or a later one. So what was read stands until the sight is another one, also beside a list
+// that came later.
+type sight struct {
+	of     *watch // nil: nobody watches it over this connection
+	over   *wire.Conn
+	state  state
+	lapses int
+}
+
+// sight returns the present one of a node, and what the node says, if that is known.
+func (t *watches) sight(nodePath string, over *wire.Conn) (sight, *seen) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.sightNow(nodePath, over)
+	if now.of != nil {
+		if data := &now.of.settings[ofData]; data.armed() && data.seen != nil && data.seen.at == now {
+			return now, data.seen
+		}
+	}
+	return now, nil
+}
+
+// sightNow is called with mu held.
+func (t *watches) sightNow(nodePath string, over *wire.Conn) sight {
+	w := t.all[nodePath]
+	if w == nil || w.gone || over != t.over || !w.settings[ofData].isOn() {
+		return sight{}
+	}
+	return sight{w, over, state{w.changes, w.gone, t.connection}, w.settings[ofData].lapses}
+}
+
+// keep remembers what was read since a sight began, if that lasts.
+func (t *watches) keep(shown *seen) {
+	w := shown.at.of
+	if w == nil || len(shown.data) > maxSeen {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sightNow(w.path, shown.at.over) == shown.at {
+		w.settings[ofData].seen = shown
 	}
 }
 

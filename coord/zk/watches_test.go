@@ -62,7 +62,7 @@ func TestADeletionAfterAWriteMayBeAnAmendment(t *testing.T) {
 
 func TestADeletionIsNotTrustedAcrossAReconnect(t *testing.T) {
 	ws, w, by := watched(lockPath("lock"))
-	ws.reconnected()
+	ws.reconnected(nil)
 	require.True(t, rang(by), "so that the watches are set again")
 	ws.deleted(w.path)
 	require.True(t, w.gone)
@@ -72,7 +72,7 @@ func TestADeletionIsNotTrustedAcrossAReconnect(t *testing.T) {
 // What the service reports while a watch is being set may have happened long ago.
 func TestADeletionIsNotTrustedBeforeTheWatchIsSet(t *testing.T) {
 	ws, w, by := watched(lockPath("lock"))
-	ws.reconnected()
+	ws.reconnected(nil)
 	require.True(t, rang(by))
 	w.settings[ofData].begin(7)
 	ws.dataChanged(w.path)
@@ -85,11 +85,11 @@ func TestADeletionIsNotTrustedBeforeTheWatchIsSet(t *testing.T) {
 
 func TestAnAnswerOfAnotherConnectionSetsNothing(t *testing.T) {
 	ws, w, _ := watched(lockPath("lock"))
-	ws.reconnected()
+	ws.reconnected(nil)
 	w.settings[ofData].begin(7)
 	old := []asked{{interest{w, ofData}, 0}}
 	connection := ws.connection
-	ws.reconnected()
+	ws.reconnected(nil)
 	ws.answered(old, connection, nil)
 	require.Equal(t, setting{}, w.settings[ofData])
 }
@@ -141,7 +141,7 @@ func TestWatchesThatAreKeptForNobodyAreLimited(t *testing.T) {
 	}
 	require.Nil(t, ws.surplus(3))
 	require.Len(t, ws.all, 4)
-	ws.reconnected()
+	ws.reconnected(nil)
 	require.Len(t, ws.all, 1, "none was kept by another connection")
 	require.Zero(t, ws.idle)
 }

@@ -81,7 +81,8 @@ func (g *Group) Members(ctx context.Context) ([]coord.Node, error) {
 // error is one that coord.Client.WatchLine ends with. It also ends when ctx does.
 //
 // Each who watches reads the whole group after a change, at most twenty times a second. On etcd that is one read for a thousand members,
-// and so it is on the stores; on ZooKeeper it is one for each member, and a watch.
+// and so it is on the stores. On ZooKeeper it is the list of their names, and a read for each one who is new or says something
+// else; at first one for each member, and a watch.
 func (g *Group) Watch(ctx context.Context) iter.Seq2[View, error] {
 	return func(yield func(View, error) bool) {
 		for v, err := range g.client.WatchLine(ctx, g.name) {
