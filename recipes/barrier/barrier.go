@@ -260,7 +260,7 @@ func (w *waiter) sees(ctx context.Context, all []coord.Node) (r round, begun boo
 
 // memo reads which round has begun last.
 func (w *waiter) memo(ctx context.Context) (round, error) {
-	text, err := w.barrier.client.Memo(ctx, w.barrier.name)
+	text, err := w.hold.Memo(ctx)
 	if err != nil || text == nil {
 		return round{}, err
 	}
