@@ -188,7 +188,7 @@ func (t *table) turns(ctx context.Context) (Sample, error) {
 		return Sample{}, err
 	}
 	before, since := done.Load(), time.Now()
-	for done.Load() == before { // on a slow machine a window of the smoke test may see none
+	for none := true; none; none = done.Load() == before { // on a slow machine a window of the smoke test may see none
 		if err := pause(ctx, t.scenario.Window, failed); err != nil {
 			return Sample{}, err
 		}
