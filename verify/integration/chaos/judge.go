@@ -131,8 +131,9 @@ type verdict struct {
 	stuck    []flaw
 	left     []flaw
 	readings []reading
-	lapses   []lapse // of the service
-	lapsed   int     // what was found in those times, and is counted nowhere else
+	lapses   []lapse         // of the service
+	lapsed   int             // what was found in those times, and is counted nowhere else
+	revoked  map[string]bool // lines in which a server that was frozen took away a node whose worker held
 }
 
 func judge(e *evidence) *verdict {
@@ -160,6 +161,7 @@ func judge(e *evidence) *verdict {
 		v.mixed = slices.DeleteFunc(mixed(e), func(f flaw) bool { return v.isLapsed(f.at) })
 		v.odd = slices.DeleteFunc(oddViews(e), func(f flaw) bool { return v.isLapsed(f.at) || v.isApart(e.truth, f.line, f.at) })
 	}
+	v.revoked = e.revokedIn()
 	v.stuck = stuck(e)
 	for _, s := range e.truth.nodes {
 		if s.gone == 0 {
@@ -211,7 +213,22 @@ func (v *verdict) isApart(t *truth, line string, at time.Duration) bool {
 
 // isExplained reports whether what the audit has found in a line is the service's doing, as it was when two believed there.
 func (v *verdict) isExplained(line string) bool {
-	return len(v.lapses) > 0 || slices.ContainsFunc(v.beliefs, func(b belief) bool { return b.line == line && b.cause == revoked })
+	return len(v.lapses) > 0 || v.revoked[line] || slices.ContainsFunc(v.beliefs, func(b belief) bool { return b.line == line && b.cause == revoked })
+}
+
+// revokedIn returns the lines in which a lease that was taken away early ended a hold. Where two believe for a few milliseconds, what the
+// workers wrote down may miss it, and their traces do not.
+func (e *evidence) revokedIn() map[string]bool {
+	nodes, lines := e.truth.byName(), map[string]bool{}
+	for _, a := range e.attempts {
+		s := nodes[a.node]
+		if s == nil || !s.revoked || a.granted == 0 || a.ended > 0 && a.ended <= e.truth.notBefore(s.gone) {
+			continue
+		}
+		from := e.truth.notBefore(s.gone)
+		lines[a.line] = lines[a.line] || e.wasFrozen(from, from+1)
+	}
+	return lines
 }
 
 // serverOverlaps finds grants that came while a node that excludes them still stood ahead. It takes the earliest time at
@@ -297,10 +314,7 @@ func beliefs(e *evidence) []belief {
 			byLine[a.line] = append(byLine[a.line], a)
 		}
 	}
-	nodes := map[string]*standing{}
-	for _, s := range e.truth.nodes {
-		nodes[s.node] = s
-	}
+	nodes := e.truth.byName()
 	var found []belief
 	for line, all := range byLine {
 		slices.SortFunc(all, func(a, b *attempt) int { return cmp.Compare(a.granted, b.granted) })
@@ -347,10 +361,8 @@ func explain(e *evidence, nodes map[string]*standing, b belief) belief {
 	}
 	// The service took away the node of a worker that still believed. It may do so by mistake if a server was frozen while the
 	// hold lasted: its clock went on, and it does not count the renewals that it did not hear.
-	if s := nodes[late.node]; s != nil && s.gone > 0 {
-		if late.outcome == lost && e.wasFrozen(b.next.granted, last) {
-			b.cause = revoked
-		}
+	if s := nodes[late.node]; s != nil && s.gone > 0 && (late.outcome == lost || s.revoked) && e.wasFrozen(b.next.granted, last) {
+		b.cause = revoked
 	}
 	return b
 }

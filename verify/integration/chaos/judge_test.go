@@ -350,6 +350,19 @@ func TestWhatTheAuditOfTheTracesFindsIsAFailureUnlessItIsTheServices(t *testing.
 	e.audit.Wrong[0].Line = "another"
 	require.Len(t, judge(e).failures(nil), 1)
 
+	e.audit.Wrong[0].Line, x.outcome = "l", released
+	require.Len(t, judge(e).failures(nil), 2, "it let go of what it had until then, as far as anybody knows")
+	e.truth.nodes[0].revoked = true
+	require.Empty(t, judge(e).failures(nil), "its lease was taken away, and it let go at the word of it")
+	e.frozen = nil
+	require.Len(t, judge(e).failures(nil), 2, "no server was frozen")
+
+	x.believed = 15 * ms // and ended at 30
+	e.frozen = []pause{{0, 0, 10 * ms}}
+	require.Empty(t, judge(e).failures(nil), "only the traces tell how long it believed")
+	x.ended = 15 * ms
+	require.Len(t, judge(e).failures(nil), 1, "it had ended before")
+
 	e = &evidence{unseen: true, truth: &truth{}, forgot: true, audit: &trace.Verdict{Wrong: []trace.Finding{{What: trace.WentBack}}}}
 	require.Empty(t, judge(e).failures(nil), "the service began anew")
 	e.audit.Wrong = []trace.Finding{{What: trace.TwoAtOnce}}

@@ -17,6 +17,7 @@ type standing struct {
 	born     int64
 	softened int64 // when a writer became a reader; 0: never
 	gone     int64 // 0: it stands still
+	revoked  bool  // it went together with its etcd lease
 	closed   int64 // when its session ended, perhaps before it was born: that was forgotten; 0: it did not end, or that is not known
 }
 
@@ -77,6 +78,14 @@ func (t *truth) notBefore(position int64) time.Duration {
 		return 0
 	}
 	return t.stamps[i-1].at
+}
+
+func (t *truth) byName() map[string]*standing {
+	nodes := map[string]*standing{}
+	for _, s := range t.nodes {
+		nodes[s.node] = s
+	}
+	return nodes
 }
 
 // ahead reports whether s stands ahead of the other node in its line.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ type etcdHistory struct {
 	mu     sync.Mutex
 	truth  truth
 	stands map[string]*standing
+	ended  map[string]int64 // when leases ended, by the names that sessions go by
 	broken error
 }
 
@@ -36,7 +38,7 @@ func followEtcd(addrs []string) (*etcdHistory, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	h := &etcdHistory{client: client, stop: cancel, stands: map[string]*standing{}}
+	h := &etcdHistory{client: client, stop: cancel, stands: map[string]*standing{}, ended: map[string]int64{}}
 	h.done.Go(func() { h.watch(ctx) })
 	h.done.Go(func() { h.stamp(ctx) })
 	return h, nil
@@ -69,6 +71,10 @@ func (h *etcdHistory) take(e *clientv3.Event) {
 		sent, _ := strconv.ParseInt(string(kv.Value), 10, 64)
 		h.truth.stamps = append(h.truth.stamps, stamp{kv.ModRevision, time.Duration(sent)})
 		return
+	}
+	if rest, isSession := strings.CutPrefix(key, "turnwise//session/"); isSession && e.Type == clientv3.EventTypeDelete {
+		lease, _, _ := strings.Cut(rest, "/")
+		h.ended[lease] = kv.ModRevision
 	}
 	line, kind, ok := etcdPlace(key)
 	switch {
@@ -136,8 +142,18 @@ func (h *etcdHistory) finish(ctx context.Context) (*truth, error) {
 	if err == nil {
 		err = h.broken
 	}
-	h.truth.order()
+	h.settle()
 	return &h.truth, err
+}
+
+// settle puts together what was read.
+func (h *etcdHistory) settle() {
+	for _, s := range h.truth.nodes {
+		key, _, _ := strings.Cut(s.node, "@")
+		lease, _, _ := strings.Cut(path.Base(key), "-")
+		s.revoked = s.gone > 0 && s.gone == h.ended[lease]
+	}
+	h.truth.order()
 }
 
 func (h *etcdHistory) close() {

@@ -166,3 +166,29 @@ func TestADowngradeIsWhenItWasMade(t *testing.T) {
 	require.Len(t, h.truth.nodes, 1)
 	require.EqualValues(t, 2, h.truth.nodes[0].softened)
 }
+
+// A node that goes in the same transaction as the keys of its session has gone with the lease.
+func TestANodeThatGoesWithItsLeaseIsTold(t *testing.T) {
+	h := &etcdHistory{stands: map[string]*standing{}, ended: map[string]int64{}}
+	create := func(key string, at int64) {
+		h.take(&clientv3.Event{Kv: &mvccpb.KeyValue{Key: []byte(key), CreateRevision: at, ModRevision: at}})
+	}
+	remove := func(key string, at int64) {
+		h.take(&clientv3.Event{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(key), ModRevision: at}})
+	}
+	create("turnwise/l//lock/2b02a230-1", 1)
+	create("turnwise/l//lock/2b02a230-2", 2)
+	create("turnwise/l//lock/401a2300-1", 3)
+	create("peer/concurrency.Mutex/2b02a230", 4)
+	remove("turnwise/l//lock/2b02a230-1", 5)
+	remove("turnwise/l//lock/2b02a230-2", 6)
+	remove("turnwise//session/2b02a230/epoch", 6)
+	remove("turnwise//session/401a2300/epoch", 7)
+	remove("turnwise/l//lock/401a2300-1", 7)
+	h.settle()
+	var revoked []bool
+	for _, s := range h.truth.nodes {
+		revoked = append(revoked, s.revoked)
+	}
+	require.Equal(t, []bool{false, true, true, false}, revoked)
+}
