@@ -38,8 +38,8 @@ func auditAll(paths []string, lost []pause) (*trace.Verdict, error) {
 	return v, nil
 }
 
-// auditBetween judges what traces tell of those who were let in during a span of time. All that was before, and who was let in afterwards,
-// is blank to it; so the verdict has the numbers of the lines as they are.
+// auditBetween judges what traces tell of those who were let in during a span of time. All that was before, and all of those who were let in
+// afterwards, is blank to it; so the verdict has the numbers of the lines as they are.
 func auditBetween(paths []string, from, to time.Duration) (*trace.Verdict, error) {
 	a := trace.NewAudit(0)
 	for _, path := range paths {
@@ -50,13 +50,23 @@ func auditBetween(paths []string, from, to time.Duration) (*trace.Verdict, error
 		if err != nil {
 			return nil, err
 		}
+		type turn struct{ By, ID string }
+		type record struct {
+			turn
+			Event string
+			Ticks time.Duration // as mono shows
+		}
 		lines := bytes.SplitAfter(text, []byte("\n"))
+		records, in := make([]record, len(lines)), map[turn]bool{}
 		for i, line := range lines {
-			var r struct {
-				Event string
-				Ticks time.Duration // as mono shows
+			r := &records[i]
+			if json.Unmarshal(line, r) != nil {
+				*r = record{Ticks: from}
 			}
-			if json.Unmarshal(line, &r) == nil && (r.Ticks < from || r.Ticks > to && r.Event == "granted") {
+			in[r.turn] = in[r.turn] || r.Ticks <= to && (r.Event == "granted" || to == forever)
+		}
+		for i, r := range records {
+			if r.Ticks < from || r.Ticks > to && r.ID != "" && !in[r.turn] {
 				lines[i] = []byte("\n")
 			}
 		}
