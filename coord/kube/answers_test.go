@@ -14,12 +14,16 @@ import (
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
+	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
 // proxied stands before a fake. While strange is set it answers what that says to requests of these methods, and "" lets them through.
 type proxied struct {
-	server  *httptest.Server
-	strange atomic.Pointer[map[string]string]
+	server      *httptest.Server
+	strange     atomic.Pointer[map[string]string]
+	unknown     atomic.Pointer[string] // the next who asks for this lease is told that there is nothing like leases
+	unavailable atomic.Bool
 }
 
 func proxy(t *testing.T, f *fake) (p *proxied, opts []Option) {
@@ -29,6 +33,17 @@ func proxy(t *testing.T, f *fake) (p *proxied, opts []Option) {
 		if answers := p.strange.Load(); answers != nil && (*answers)[r.Method] != "" {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte((*answers)[r.Method]))
+			return
+		}
+		if p.unavailable.Load() {
+			http.Error(w, "there is no server", http.StatusServiceUnavailable)
+			return
+		}
+		name := p.unknown.Load()
+		if name != nil && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/leases/"+*name) && p.unknown.CompareAndSwap(name, nil) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server could not find the requested resource","reason":"NotFound","details":{},"code":404}`))
 			return
 		}
 		f.serve(w, r)
@@ -154,4 +169,56 @@ func TestWhatAnswersInTheServersPlaceMayPass(t *testing.T) {
 			t.Errorf("after %s: %v", name, err)
 		}
 	}
+}
+
+// An API server that starts, or another one behind the same proxy, may not know of leases, and says 404 to whatever it is asked
+// (kubernetes #104342).
+func TestWhoKnowsNoLeasesSaysNothingOfOne(t *testing.T) {
+	t.Run("of the session of a holder", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		h := storecheck.Locked(t, joined(t, 10*time.Second, f.options(t)...), "orders")
+		way, opts := proxy(t, f)
+		waiter := joined(t, 10*time.Second, opts...)
+		turn(t, waiter, "warm")
+		session, _, _ := strings.Cut(h.Node().ID, "-")
+		name := opened(t, f.options(t)...).nameOf("session/" + session)
+		way.unknown.Store(&name)
+		if _, err := mutex.New(waiter, "orders").Lock(within(t, 4*time.Second)); err == nil || h.Err() != nil {
+			t.Errorf("somebody is let in (error %v) beside a holder (error %v)", err, h.Err())
+		}
+		if way.unknown.Load() != nil {
+			t.Error("nobody has asked for the session")
+		}
+	})
+	t.Run("of the epoch", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		s := opened(t, f.options(t)...)
+		c := joined(t, 4*time.Second, f.options(t)...)
+		turn(t, c, "warm")
+		before := storecheck.Locked(t, c, "orders")
+		if err := before.Release(); err != nil {
+			t.Fatal(err)
+		}
+		// What a sweep does when a line has been empty for long.
+		epoch := read(t, s, "epoch")
+		_, err := s.Swap(within(t, 10*time.Second), register.Swap{Key: "epoch", Old: epoch.Version, Next: register.NewVersion(), Value: []byte{1, 9}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		storecheck.Remove(t, s, read(t, s, "line/orders"))
+		way, opts := proxy(t, f)
+		other := joined(t, 4*time.Second, opts...)
+		turn(t, other, "warm")
+		name := s.nameOf("epoch")
+		way.unknown.Store(&name)
+		after := storecheck.Locked(t, other, "orders")
+		if after.Token() <= before.Token() {
+			t.Errorf("the token %v comes after %v", after.Token(), before.Token())
+		}
+		if way.unknown.Load() != nil {
+			t.Error("nobody has asked for the epoch")
+		}
+	})
 }

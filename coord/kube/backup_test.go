@@ -2,10 +2,13 @@ package kube
 
 import (
 	"context"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
@@ -29,8 +32,13 @@ func turn(t *testing.T, c *coord.Client, name string) {
 func TestABackupThatIsPutBackLetsNobodyInBesideAHolderThatIsCutOff(t *testing.T) {
 	const ttl = 4 * time.Second
 	for name, older := range map[string]bool{"older than the sessions": true, "younger": false} {
-		for then, wait := range map[string]bool{"at once": false, "once its session is over": true} {
-			if !older && wait {
+		for then, how := range map[string]struct{ wait, hint, away bool }{
+			"at once":                      {},
+			"once its session is over":     {wait: true},
+			"after a hint of a stranger":   {wait: true, hint: true},
+			"who was away for its session": {wait: true, away: true},
+		} {
+			if !older && how.wait {
 				continue
 			}
 			t.Run(name+", "+then, func(t *testing.T) {
@@ -42,8 +50,9 @@ func TestABackupThatIsPutBackLetsNobodyInBesideAHolderThatIsCutOff(t *testing.T)
 				time.Sleep(2*ttl + 3*time.Second) // the mark is old
 				putBack := f.keep()
 				w := inFrontOf(t, f) // the way of the holder
+				way, opts := proxy(t, f)
 				holder := joined(t, ttl, WithServer(w.server.URL))
-				other := joined(t, ttl, f.options(t)...)
+				other := joined(t, ttl, opts...)
 				turn(t, holder, "warm")
 				turn(t, other, "warm")
 				if !older {
@@ -52,12 +61,22 @@ func TestABackupThatIsPutBackLetsNobodyInBesideAHolderThatIsCutOff(t *testing.T)
 				h := storecheck.Locked(t, holder, "orders")
 				storecheck.IsBusy(t, other, "orders")
 				mine := storecheck.Locked(t, other, "mine")
+				if how.hint {
+					session, _, _ := strings.Cut(mine.Node().ID, "-")
+					isSaidToBeOver(t, raw(t, f.options(t)), session)
+				}
 				time.Sleep(1500 * time.Millisecond) // all are renewed: changed since the backup
+				if how.away {
+					way.unavailable.Store(true)
+					way.server.CloseClientConnections()
+					<-mine.Context().Done()
+				}
 				// the holder's link is cut, and the backup put back
 				w.server.CloseClientConnections()
 				w.server.Listener.Close()
 				putBack(1000)
-				if wait {
+				way.unavailable.Store(false)
+				if how.wait {
 					<-mine.Context().Done()
 				} else {
 					time.Sleep(100 * time.Millisecond)
@@ -68,6 +87,19 @@ func TestABackupThatIsPutBackLetsNobodyInBesideAHolderThatIsCutOff(t *testing.T)
 				}
 			})
 		}
+	}
+}
+
+// isSaidToBeOver has a stranger who may get and create tell a session that somebody has ended it.
+func isSaidToBeOver(t *testing.T, stranger *Store, session string) {
+	t.Helper()
+	text := make([]byte, 48)    // no proof, and no sender
+	text = append(text, 0, 0)   // of no line
+	text = append(text, 'X', 0) // all is over
+	note := register.Note{Topic: "session/" + session, Text: text}
+	his := stranger.compose(&register.Swap{Key: "his", Next: register.NewVersion(), Value: []byte("x"), Notes: []register.Note{note}}, stand{})
+	if err := stranger.ask(within(t, 10*time.Second), request{method: http.MethodPost, body: his}, nil); err != nil {
+		t.Fatal(err)
 	}
 }
 

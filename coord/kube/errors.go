@@ -48,7 +48,7 @@ func (s *Store) advise(err error) (says string, class error) {
 	case http.StatusForbidden:
 		return st.forbidden()
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable:
-		return "this server knows no leases (coordination.k8s.io/v1)", driver.ErrDenied
+		return "this server knows no leases (coordination.k8s.io/v1)", s.alien()
 	case http.StatusTooManyRequests:
 		return "the API server is too busy: nothing was changed", nil
 	}

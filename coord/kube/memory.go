@@ -65,7 +65,7 @@ func (s *Store) look(ctx context.Context, last *memory) (*memory, error) {
 	for range mostMarks {
 		var mark lease
 		date, err := s.askDated(ctx, request{method: http.MethodGet, name: s.markName()}, &mark)
-		if isStatus(err, http.StatusNotFound) {
+		if isMissing(err, s.markName()) {
 			if err = s.makeMark(ctx); err == nil || isStatus(err, http.StatusConflict) {
 				continue
 			}

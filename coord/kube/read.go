@@ -23,7 +23,7 @@ func (s *Store) content(ctx context.Context, known *memory, key string) (cur reg
 	var l lease
 	date, err := s.askDated(ctx, request{method: http.MethodGet, name: s.nameOf(key)}, &l)
 	switch {
-	case isStatus(err, http.StatusNotFound):
+	case isMissing(err, s.nameOf(key)):
 		known.seen.Forget(key)
 		return register.Item{Key: key}, stand{}, nil
 	case err != nil:

@@ -218,6 +218,7 @@ type status struct {
 	Message  string   `json:"message"`
 	Metadata metadata `json:"metadata"`
 	Details  struct {
+		Name   string `json:"name"`
 		Kind   string `json:"kind"`
 		Causes []struct {
 			Reason string `json:"reason"`
@@ -259,6 +260,12 @@ func refusal(resp *http.Response, isJSON bool) error {
 		st.retryAfter = min(time.Duration(n)*time.Second, longestBusy)
 	}
 	return st
+}
+
+// isMissing reports whether an API server says that a lease is not there. One that knows no leases says 404 of whatever it is asked for.
+func isMissing(err error, name string) bool {
+	var st *status
+	return isStatus(err, http.StatusNotFound) && errors.As(err, &st) && st.Details.Kind == "leases" && st.Details.Name == name
 }
 
 func isStatus(err error, code int) bool {

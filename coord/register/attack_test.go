@@ -258,6 +258,33 @@ func TestALineThatGoesBackGrantsNobodyUntilTheLongestTTLHasPassed(t *testing.T) 
 	})
 }
 
+// A line goes when it has been empty for an hour. Whoever has seen somebody in it since knows that a line that is missing was taken back.
+func TestALineThatIsMissingIsNotTakenForAnEmptyOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		d, s := open(t, store, register.WithTTL(time.Minute))
+		defer shut(t, d)
+		other, sees := open(t, store, register.WithTTL(time.Minute))
+		defer shut(t, other)
+		join(t, s, "line")
+		if _, _, err := sees.Join(t.Context(), driver.Entry{Line: "line", Kind: rules.Lock, Free: func(ahead []driver.Node) bool { return len(ahead) == 0 }}); !errors.Is(err, driver.ErrBusy) {
+			t.Fatalf("there is somebody in the line: %v", err)
+		}
+		line, err := store.Read(t.Context(), "line/line")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Swap(t.Context(), register.Swap{Key: "line/line", Old: line.Version}); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		join(t, sees, "line")
+		if waited := time.Since(began); waited < 55*time.Second {
+			t.Errorf("somebody is granted %v after a line with a holder has gone", waited)
+		}
+	})
+}
+
 // A store tells only once that it has forgotten. A caller that opens a session must not be the only one to hear of it.
 func TestASessionHearsThatTheStoreForgotAlsoIfAnotherIsOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

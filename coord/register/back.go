@@ -19,7 +19,7 @@ func (c *clerk) wentBack(was, is uint64) {
 		longest = c.d.cfg.longest
 	}
 	c.mu.Lock()
-	c.seen, c.back = 0, time.Now().Add(longest)
+	c.seen, c.stood, c.back = 0, time.Time{}, time.Now().Add(longest)
 	c.mu.Unlock()
 	c.d.warn(&c.d.wentBack, 10*time.Second, "turnwise: a line has gone back to an earlier state: all who stand there lose their places",
 		"line", c.name, "was", was, "is", is)

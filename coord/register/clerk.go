@@ -35,6 +35,8 @@ type clerk struct {
 
 	back time.Time // until then nobody of ours joins: see wentBack
 
+	stood time.Time // when the line was last seen with somebody in it; zero: it was empty since
+
 	// doubt is the version that a swap whose outcome is open was to replace. While it stands, that swap may still come.
 	doubt *Version
 }
@@ -276,7 +278,11 @@ func (c *clerk) before() moment {
 // learn takes in what a read or a conflict has shown; asked is the moment when the request was sent.
 func (c *clerk) learn(it Item, asked moment) (*known, error) {
 	k := &known{version: it.Version, wanted: asked.wanted}
-	if !it.Version.IsZero() {
+	if it.Version.IsZero() {
+		if c.isMissed() {
+			c.wentBack(asked.seen, 0)
+		}
+	} else {
 		l, err := readLine(it.Value)
 		if err != nil {
 			return nil, fmt.Errorf("line %q: %w", c.name, err)
@@ -289,6 +295,13 @@ func (c *clerk) learn(it Item, asked moment) (*known, error) {
 	return k, nil
 }
 
+// isMissed reports whether a line that is not there should be: it stays for long after the last has left it.
+func (c *clerk) isMissed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.stood.IsZero() && time.Since(c.stood) < lateAtMost
+}
+
 // set takes in what the line is now.
 func (c *clerk) set(k *known) {
 	c.mu.Lock()
@@ -297,8 +310,12 @@ func (c *clerk) set(k *known) {
 	if c.doubt != nil && *c.doubt != k.version {
 		c.doubt = nil
 	}
+	c.stood = time.Time{}
 	if k.line != nil {
 		c.seen = max(c.seen, k.line.seq)
+		if k.line.count > 0 {
+			c.stood = time.Now()
+		}
 	}
 }
 

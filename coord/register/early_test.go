@@ -1,6 +1,7 @@
 package register_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +14,13 @@ import (
 
 // A backup is put back that is older than the sessions. One who was there finds that his own has gone, long before anybody may end it.
 // Somebody else may hold who is cut off, so nobody is let in before that one must have stopped. Where notes may be lost unsaid, an operator
-// may have ended it.
+// may have ended it. Anybody may have said that the session is over.
 func TestWhoseSessionGoesBeforeItsTimeIsLetInLater(t *testing.T) {
+	t.Run("without a word", func(t *testing.T) { goesEarly(t, false) })
+	t.Run("after a word of a stranger", func(t *testing.T) { goesEarly(t, true) })
+}
+
+func goesEarly(t *testing.T, word bool) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 10 * time.Second
 		store := memory.NewStore()
@@ -23,6 +29,15 @@ func TestWhoseSessionGoesBeforeItsTimeIsLetInLater(t *testing.T) {
 		first, err := mutex.New(c, "one").Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
+		}
+		if word {
+			session, _, _ := strings.Cut(first.Node().ID, "-")
+			text := append(make([]byte, 48), 0, 0, 'X', 0) // no proof, no sender, of no line: all is over
+			if _, err := store.Swap(t.Context(), register.Swap{Key: "his", Next: register.NewVersion(), Value: []byte{1},
+				Notes: []register.Note{{Topic: "session/" + session, Text: text}}}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
 		}
 		gone := time.Now()
 		if err := store.List(t.Context(), "session/", func(it register.Item) bool {

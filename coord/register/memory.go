@@ -111,7 +111,7 @@ func (d *Driver) forgot(err error) {
 	d.lapses++
 	for _, c := range d.clerks {
 		c.mu.Lock()
-		c.known, c.seen = nil, 0
+		c.known, c.seen, c.stood = nil, 0, time.Time{}
 		c.mu.Unlock()
 	}
 	d.mu.Unlock()

@@ -309,23 +309,15 @@ func (s *session) stands(ctx context.Context) error {
 	return s.life.Why()
 }
 
-// rumourFor is how much later than the end of a session the news of it may come.
-const rumourFor = 100 * time.Millisecond
-
-// gone ends a session whose register is not there. Nobody ends one before its time is up without saying so. Where that is heard, and nobody
-// has said so, the store is as it was before the session began, and others may be let in beside whoever held.
+// gone ends a session whose register is not there. Nobody ends one before its time is up: if it goes earlier, the store is as it was before
+// the session began, and others may be let in beside whoever held. That somebody has said that it is over, as anybody can, is no
+// other reason.
 func (s *session) gone() {
-	tooEarly := s.d.sure && s.d.presence == nil && time.Until(s.Deadline()) > 0
-	for end := time.Now().Add(rumourFor); tooEarly && !s.rumour.Load() && time.Now().Before(end); {
-		if driverkit.Sleep(s.life.Context(), rumourFor/20) != nil {
-			return
-		}
-	}
 	switch {
+	case s.d.sure && s.d.presence == nil && !s.d.trusted && time.Until(s.Deadline()) > 0:
+		s.d.forgot(fmt.Errorf("the register of session %v has gone before anybody may end it: %v", s.id, ErrForgot))
 	case s.rumour.Load(): // whoever said so was right
 		s.life.End(errEnded)
-	case tooEarly:
-		s.d.forgot(fmt.Errorf("the register of session %v has gone before anybody may end it: %v", s.id, ErrForgot))
 	default:
 		s.life.End(errExpired)
 	}

@@ -110,8 +110,10 @@ func (l *Lock) Identity() string { return l.identity }
 // Describe is for client-go's log.
 func (l *Lock) Describe() string { return "turnwise election, as " + l.identity }
 
-// leads reports whether our term lasts.
-func (l *Lock) leads() bool { return l.term != nil && l.term.Err() == nil }
+// leads reports whether our term lasts, and the elector may be told.
+func (l *Lock) leads() bool {
+	return l.term != nil && l.term.Err() == nil && !time.Now().Before(l.barred)
+}
 
 // mostIdle is longer than any elector leaves between two questions.
 const mostIdle = 5 * time.Minute
@@ -136,7 +138,7 @@ func (l *Lock) stand() {
 	if l.told {
 		// The elector does not know that the term is over, and takes a second one for the same, although somebody else may have led
 		// in between. So it is told nothing until it has given up.
-		l.told, l.barred = false, time.Now().Add(2*l.lasts)
+		l.bar()
 	}
 	if time.Now().Before(l.barred) {
 		return
@@ -146,13 +148,23 @@ func (l *Lock) stand() {
 	l.idle = time.AfterFunc(l.mayIdle(), func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if ctx.Err() == nil {
+		switch {
+		case ctx.Err() != nil || time.Since(l.asked) < l.mayIdle(): // it has asked meanwhile
+		case l.told:
+			// The process may have been stopped, and goes on. Then its elector believes for a while yet that it leads, so the term
+			// stays until that is over.
+			l.bar()
+			l.idle.Reset(l.lasts)
+		default:
 			l.end()
 		}
 	})
 	go l.watch(ctx)
 	go l.campaign(ctx)
 }
+
+// bar has the elector told nothing until it has given up.
+func (l *Lock) bar() { l.told, l.barred = false, time.Now().Add(2*l.lasts) }
 
 // end ends the candidacy, or the term.
 func (l *Lock) end() {

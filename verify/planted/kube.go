@@ -46,6 +46,8 @@ var kube = []Bug{
 		"coord/kube/access.go", `err == nil && resp.StatusCode == http.StatusUnauthorized)`, `err == nil && resp.StatusCode == 0)`, testsKube("TestInAPodEverythingIsMounted")),
 	one("kube: whatever answers in the server's place is believed",
 		"coord/kube/request.go", `		err = q.answeredBy(out)`, `		_ = q.answeredBy(out)`, testsKube("TestWhatIsNoAnswerToTheRequestIsNotBelieved")),
+	one("kube: who knows no leases says that one is not there",
+		"coord/kube/request.go", ` && st.Details.Kind == "leases" && st.Details.Name == name`, ` && (st.Details.Name == name || true)`, testsKube("TestWhoKnowsNoLeasesSaysNothingOfOne")),
 	one("kube: what answers in the server's place for a moment is taken for a refusal that lasts",
 		"coord/kube/errors.go", `	if s.found.Load() {`, `	if s == nil {`, testsKube("TestWhatAnswersInTheServersPlaceMayPass")),
 	one("kube: whatever a webhook makes of a lease will do",

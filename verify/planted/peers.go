@@ -11,13 +11,18 @@ var peers = []Bug{
 		"peers/clientgo/lock.go", `case time.Until(l.term.Deadline()) < l.lasts:`, `case time.Until(l.term.Deadline()) < 0:`,
 		testsIn("peers/clientgo", "TestSessionsThatAreTooShortSaySo")),
 	one("client-go: a second term is taken for the first",
-		"peers/clientgo/lock.go", `l.told, l.barred = false, time.Now().Add(2*l.lasts)`, `l.told = false`,
+		"peers/clientgo/lock.go", `{ l.told, l.barred = false, time.Now().Add(2*l.lasts) }`, `{ l.told = false }`,
 		testsIn("peers/clientgo", "TestNobodyLeadsOnThroughTheTermOfAnother")),
 	one("client-go: whom nobody asks stands on",
-		"peers/clientgo/lock.go", `		if ctx.Err() == nil {
+		"peers/clientgo/lock.go", `		default:
 			l.end()
 		}
-	})`, `	})`, testsIn("peers/clientgo", "TestSessionsThatAreTooShortSaySo")),
+	})`, `		}
+	})`, testsIn("peers/clientgo", "TestSessionsThatAreTooShortSaySo")),
+	one("client-go: one that was stopped and still believes loses its term at once",
+		"peers/clientgo/lock.go", `		case l.told:
+			// The`, `		case false:
+			// The`, testsIn("peers/clientgo", "TestNobodyLeadsBesideOneThatWasStoppedAndStillBelieves")),
 	one("client-go: while programs change over, the lease alone decides",
 		"peers/clientgo/beside.go", `	if err := b.Lock.Update(ctx, r); err != nil {
 		return err

@@ -151,6 +151,8 @@ var register = []Bug{
 `, ``, testsRegister("TestNobodyIsGrantedUntilAllHaveStoppedWhenAStoreForgets")),
 	one("register: the next one is granted at once when the store has forgotten",
 		"coord/register/memory.go", `if m.For != Forever {`, `if false {`, testsRegister("TestWhoeverComesAfterAStoreHasForgottenWaits")),
+	one("register: a line that is missing is empty",
+		"coord/register/clerk.go", `return !c.stood.IsZero() && `, `return false && !c.stood.IsZero() && `, testsRegister("TestALineThatIsMissingIsNotTakenForAnEmptyOne")),
 	one("register: a line that goes back is believed",
 		"coord/register/clerk.go", `l.seq < asked.seen`, `l.seq < asked.seen && false`, testsRegister("TestALineThatGoesBackGrantsNobodyUntilTheLongestTTLHasPassed")),
 	one("register: a store that goes back is believed",
