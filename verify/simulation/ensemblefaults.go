@@ -235,7 +235,7 @@ func (w *world) restore(putBack func()) {
 	standing := w.standing()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.restored = true
+	w.restored, w.restoredAt = true, time.Now()
 	for _, c := range w.claims {
 		c.back = c.back || !c.excused.IsZero() && standing[turn{c.line, c.token}]
 	}

@@ -254,6 +254,7 @@ func (w *world) etcdFault(c *client) string {
 			b.Bump = 1000
 		}
 		w.putBack(b)
+		w.nap, w.strays = max(w.nap, sweeps), sweeps // others may make up for it before one looks who was cut off
 		return fmt.Sprintf("FAULT a backup of %d transactions ago is put back, with %d bumped revisions, and then there are %d others", b.Fewer, b.Bump, b.Since)
 	case 6:
 		renewals := w.rand.IntN(2) == 0

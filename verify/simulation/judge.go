@@ -311,7 +311,7 @@ func (w *world) granted(who, line string, h *coord.Hold) *claim {
 			w.report("%s was granted %s with token %d, after %d of kind %s", who, line, c.token, last, kind)
 		}
 	}
-	if c.excused.IsZero() || !w.restored { // a backup does not know of it
+	if (c.excused.IsZero() || !w.restored) && !c.since.Before(w.restoredAt) { // a backup does not know of it
 		w.last.add(line, c.kind, c.token)
 	}
 	w.succeeds(c)

@@ -79,8 +79,9 @@ type world struct {
 	kept    []string
 	stood   string // at the last step
 
-	restored bool          // a backup has been put back
-	strays   time.Duration // how long a node may stand that nobody knows of
+	restored   bool          // a backup has been put back
+	restoredAt time.Time     // the last time
+	strays     time.Duration // how long a node may stand that nobody knows of
 }
 
 // turn is a contender's turn in its line: the tokens of two lines may be the same.
