@@ -2,6 +2,9 @@ package nats
 
 import (
 	"context"
+	"net/url"
+	"slices"
+	"strings"
 
 	natsgo "github.com/nats-io/nats.go"
 
@@ -35,6 +38,14 @@ func New(ctx context.Context, options natsgo.Options, opts ...Option) (driver.Dr
 	}
 	if all := options.Servers; len(all) > 1 || len(all) == 1 && options.Url != "" && options.Url != all[0] {
 		return nil, pkg.Invalid("the options name several servers: each has lines of its own, so processes would not meet")
+	}
+	for _, address := range append(slices.Clone(options.Servers), options.Url) {
+		if !strings.Contains(address, "://") {
+			address = "nats://" + address
+		}
+		if _, err := url.Parse(address); err != nil { // the library would say what it could not read, also a password
+			return nil, pkg.Invalid("the options name a server by what is no URL: write a % in a password, for one, as %%25")
+		}
 	}
 	s, err := open(ctx, c, options, "the server of the options")
 	if err != nil {
