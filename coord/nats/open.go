@@ -122,7 +122,7 @@ func authenticate(options *natsgo.Options, c *config, at string, encrypt bool, u
 // for the memory has tried the others.
 func (s *Store) mayAll(ctx context.Context) error {
 	err := s.with(ctx, func(c *conn, known *memory) error {
-		if _, _, err := s.content(ctx, c, known, "rights"); err != nil {
+		if _, err := s.lastOf(ctx, c, known.subject(s.root, "rights")); err != nil && !isCode(err, noMessage) { // whatever somebody has put there
 			return err
 		}
 		// A number that no message has: it is refused for that if we may publish.
@@ -130,10 +130,10 @@ func (s *Store) mayAll(ctx context.Context) error {
 		if err := s.publish(ctx, c, known, &w, 1<<62); !isCode(err, wrongSequence, wrongSequenceToo) {
 			return fmt.Errorf("a swap that was to be refused: %w", err)
 		}
-		// Neither of these can be done: the one names two streams, the other one that there is not.
+		// Neither of these can be done: the one names two streams, the other one that nobody can make, since its name has a slash.
 		err := c.api(ctx, "STREAM.CREATE."+s.root, map[string]string{"name": s.root + "-other"}, nil)
 		if err = unlessRefused(err); err == nil {
-			err = unlessRefused(c.api(ctx, "STREAM.DELETE."+s.root+"-none", nil, nil))
+			err = unlessRefused(c.api(ctx, "STREAM.DELETE."+s.root+"/none", nil, nil))
 		}
 		return err
 	})

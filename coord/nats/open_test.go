@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -278,5 +279,53 @@ func TestAServerThatLiesTakesLittleMemory(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// Open tries whether it may delete streams, and a stream of any name may be somebody's.
+func TestOpenDeletesNoStreamOfOthers(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t).Member(0)
+	other := opened(t, m, WithRoot("shop-none"))
+	it := put(t, other, "k", "x")
+	js := jetStream(t, m)
+	if _, err := js.AddStream(&natsgo.StreamConfig{Name: "bills-none", Subjects: []string{"bills"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, root := range []string{"shop", "bills"} {
+		opened(t, m, WithRoot(root))
+	}
+	if got, err := other.Read(within(t, 10*time.Second), "k"); err != nil || got.Version != it.Version {
+		t.Errorf("there is %v, %v", got, err)
+	}
+	if _, err := js.StreamInfo("bills-none"); err != nil {
+		t.Errorf("a stream that is not turnwise's: %v", err)
+	}
+	// A name that Open may try is one that the server gives to no stream.
+	if _, err := operator(t, m).Request("$JS.API.STREAM.CREATE.shop/none", []byte(`{"name":"shop/none","subjects":["shop"]}`), 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	for name := range js.StreamNames() {
+		if strings.Contains(name, "/") {
+			t.Errorf("the server has the stream %q", name)
+		}
+	}
+}
+
+// The client library's errors have what it could not read, with the password.
+func TestNewTellsNoPassword(t *testing.T) {
+	for _, address := range []string{"nats://u:open%sesame@127.0.0.1:1", "nats://u:open sesame@127.0.0.1:1", "nats://u:sesame@127.0.0.1:port",
+		"nats://u:sesame#open@127.0.0.1:1", "u:open%sesame@127.0.0.1:1"} {
+		for what, o := range map[string]natsgo.Options{"url": {Url: address}, "servers": {Servers: []string{address}}} {
+			var log strings.Builder
+			d, err := New(within(t, 300*time.Millisecond), o, WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+			if err == nil {
+				d.Close(t.Context())
+			}
+			isRefusal(t, coord.ErrInvalid, "no URL", err)
+			if strings.Contains(log.String(), "sesame") {
+				t.Errorf("%s %s: the log has %s", what, address, log.String())
+			}
+		}
 	}
 }

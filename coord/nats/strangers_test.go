@@ -396,6 +396,22 @@ func TestAStrangerWhoHasAnswersSentToTheFirstMessageEndsNoHold(t *testing.T) {
 	}
 }
 
+// Nor does it matter what stands where Open tries its rights: an answer may be empty.
+func TestAStrangerWhoHasAnAnswerSentToWhereRightsAreTriedKeepsNobodyOut(t *testing.T) {
+	n := neighbour(t, []string{"$JS.API.STREAM.CREATE.HIS", "$JS.API.CONSUMER.CREATE.HIS.C", "$JS.API.CONSUMER.MSG.NEXT.HIS.C", "$JS.API.STREAM.MSG.GET.turnwise"}, nil)
+	n.asks(t, "$JS.API.STREAM.CREATE.HIS", `{"name":"HIS","storage":"memory","subjects":["his"]}`) // an operator may have made both
+	n.asks(t, "$JS.API.CONSUMER.CREATE.HIS.C", `{"stream_name":"HIS","config":{"name":"C","durable_name":"C","ack_policy":"explicit"}}`)
+	subject := n.known(t).subject(defaultRoot, "rights")
+	n.mayNot(t, subject, "")
+	if err := n.stranger.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.HIS.C", subject, []byte(`{"batch":1,"no_wait":true}`)); err != nil {
+		t.Fatal(err)
+	}
+	storecheck.Eventually(t, "the answer is stored", func() bool {
+		return strings.Contains(n.asks(t, "$JS.API.STREAM.MSG.GET.turnwise", fmt.Sprintf(`{"last_by_subj":%q}`, subject)), `"seq"`)
+	})
+	n.known(t)
+}
+
 func TestAStrangerWhoMayMakeAStreamOfHisOwn(t *testing.T) {
 	n := neighbour(t, []string{"$JS.API.STREAM.CREATE.COPY", "$JS.API.STREAM.MSG.GET.COPY", "$JS.API.STREAM.CREATE.HIS", "his"}, nil)
 	storecheck.ShutsOut(t, n.a, n.b, "orders")

@@ -94,4 +94,13 @@ var nats = []Bug{
 	one("nats: a stream that is changed later is gone on with",
 		"coord/nats/memory.go", `if changed := s.isOurs(c, m, &info); changed != nil {`, `if changed := s.isOurs(c, m, &info); changed != nil && false {`,
 		testsIn("coord/nats", "TestAStreamThatIsChangedIsNotGoneOnWith")),
+	one("nats: Open tries to delete a stream that may be somebody's",
+		"coord/nats/open.go", `s.root+"/none"`, `s.root+"-none"`, testsIn("coord/nats", "TestOpenDeletesNoStreamOfOthers")),
+	one("nats: New hands the library what is no URL",
+		"coord/nats/connect.go", `if _, err := url.Parse(address); err != nil {`, `if _, err := url.Parse(address); err != nil && false {`,
+		testsIn("coord/nats", "TestNewTellsNoPassword")),
+	one("nats: what stands where rights are tried keeps everybody out",
+		"coord/nats/open.go", `if _, err := s.lastOf(ctx, c, known.subject(s.root, "rights")); err != nil && !isCode(err, noMessage) {`,
+		`if _, _, err := s.content(ctx, c, known, "rights"); err != nil {`,
+		testsIn("coord/nats", "TestAStrangerWhoHasAnAnswerSentToWhereRightsAreTriedKeepsNobodyOut")),
 }
