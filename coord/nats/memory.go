@@ -184,24 +184,25 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 	return nil, errors.New("the stream is another one all the time: is somebody deleting streams?")
 }
 
-// goesOn deletes a stream whose memory is over, and has something stand in one that is new. It reports whether it was neither.
+// goesOn deletes a stream whose memory is over, and has the first message stand in one that is new. It reports whether it was neither.
 func (s *Store) goesOn(ctx context.Context, c *conn, m *memory, info *streamInfo, seen int64) (bool, error) {
 	over, err := s.isOver(ctx, c, m, info, seen)
 	if err != nil {
 		return false, err
 	}
 	blank := m.first != "" && info.State.Last == 0
-	if over || blank && info.Now.Sub(info.Created) > stillNew {
+	isNew := info.Now.Sub(info.Created) <= stillNew
+	if over || blank && !isNew {
 		s.Log.Warn("nats: the server may have forgotten what it had stored, so all begins anew", "stream", s.root)
 		if err := c.api(ctx, "STREAM.DELETE."+s.root, nil, nil); err != nil && !isCode(err, noStream) {
 			return false, err
 		}
 		return false, nil
 	}
-	if blank {
-		return false, s.layFirst(ctx, c, m)
+	if m.first == "" || !isNew || info.State.First > 1 {
+		return true, nil
 	}
-	return true, nil
+	return !blank, s.layFirst(ctx, c, m)
 }
 
 // stillNew is how old a stream may be in which nothing was ever stored. Whoever makes one stores something at once.
@@ -221,10 +222,11 @@ func (s *Store) begin(ctx context.Context, c *conn) error {
 }
 
 // layFirst publishes the first message of a stream. A stream that is made to throw messages away begins with the oldest, so as long as
-// this one stands it has thrown away none. That shows it to whoever looks, and not only to who has seen what is missing.
+// this one stands it has thrown away none. That shows it to whoever looks, and not only to who has seen what is missing. Somebody who writes
+// a line may have come before; as long as what he wrote is there, nothing has gone.
 func (s *Store) layFirst(ctx context.Context, c *conn, m *memory) error {
 	first := natsgo.NewMsg(m.first)
-	first.Header.Set("Nats-Expected-Last-Sequence", "0")
+	first.Header.Set("Nats-Expected-Last-Subject-Sequence", "0")
 	answer, err := c.request(ctx, first)
 	if errors.Is(err, natsgo.ErrNoResponders) { // the stream has gone again
 		return nil

@@ -412,6 +412,40 @@ func TestAStrangerWhoHasAnAnswerSentToWhereRightsAreTriedKeepsNobodyOut(t *testi
 	n.known(t)
 }
 
+// Who may write one line, and hears that the stream is made, can be quicker than who makes it. What he writes later takes that away.
+func TestAStrangerWhoWritesBeforeTheFirstMessageEndsNoHold(t *testing.T) {
+	t.Parallel()
+	m := servers.NATS(t).Member(0)
+	nc := operator(t, m)
+	early := &memory{id: newID()}
+	cfg, err := json.Marshal((&Store{config: config{root: defaultRoot}}).streamOf(early.id, nc.ConnectedServerId()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes := func() {
+		t.Helper()
+		if answer, err := nc.Request(early.subject(defaultRoot, "line/his"), make([]byte, 8), 10*time.Second); err != nil || strings.Contains(string(answer.Data), `"error"`) {
+			t.Fatal(err, answer)
+		}
+	}
+	if answer, err := nc.Request("$JS.API.STREAM.CREATE."+defaultRoot, cfg, 10*time.Second); err != nil || strings.Contains(string(answer.Data), `"error"`) {
+		t.Fatal(err, answer)
+	}
+	writes()
+	s := opened(t, m)
+	if now := remembered(t, s); now.ID != early.id {
+		t.Fatalf("it is the memory %v, not %q", now, early.id)
+	}
+	it := put(t, s, "line/orders", "x")
+	writes()
+	if got, err := s.Read(within(t, 10*time.Second), "line/orders"); err != nil || got.Version != it.Version {
+		t.Errorf("there is %v, %v", got, err)
+	}
+	if got, err := opened(t, m).Read(within(t, 10*time.Second), "line/orders"); err != nil || got.Version != it.Version {
+		t.Errorf("who comes then finds %v, %v", got, err)
+	}
+}
+
 func TestAStrangerWhoMayMakeAStreamOfHisOwn(t *testing.T) {
 	n := neighbour(t, []string{"$JS.API.STREAM.CREATE.COPY", "$JS.API.STREAM.MSG.GET.COPY", "$JS.API.STREAM.CREATE.HIS", "his"}, nil)
 	storecheck.ShutsOut(t, n.a, n.b, "orders")

@@ -56,9 +56,7 @@ var nats = []Bug{
 		"coord/nats/notes.go", `const notesRoom = 63 << 10`, `const notesRoom = 128 << 10`,
 		Tests{Module: "coord/nats", Package: ".", Run: "^TestStore$/^as_it_comes$/^06_/^however_large_together$"}),
 	one("nats: what goes by itself shows that the stream has lost something",
-		"coord/nats/memory.go", `	if blank {
-		return false, s.layFirst`, `	if blank && m.first == "-" {
-		return false, s.layFirst`,
+		"coord/nats/memory.go", `	return !blank, s.layFirst(ctx, c, m)`, `	return true, nil`,
 		testsIn("coord/nats", "TestTheFirstMessageOfAStreamStands")),
 	one("nats: an answer in the place of the first message shows a loss",
 		"coord/nats/memory.go", `	if isCode(err, noMessage) {
@@ -103,4 +101,7 @@ var nats = []Bug{
 		"coord/nats/open.go", `if _, err := s.lastOf(ctx, c, known.subject(s.root, "rights")); err != nil && !isCode(err, noMessage) {`,
 		`if _, _, err := s.content(ctx, c, known, "rights"); err != nil {`,
 		testsIn("coord/nats", "TestAStrangerWhoHasAnAnswerSentToWhereRightsAreTriedKeepsNobodyOut")),
+	one("nats: who writes before the first message keeps it away",
+		"coord/nats/memory.go", `	if m.first == "" || !isNew || info.State.First > 1 {`, `	if m.first == "" || !blank {`,
+		testsIn("coord/nats", "TestAStrangerWhoWritesBeforeTheFirstMessageEndsNoHold")),
 }
