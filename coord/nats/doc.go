@@ -17,14 +17,17 @@
 //     what it had answered. Nobody can tell how a server was ended. So after each start of the server all sessions end, and nobody
 //     is granted anything until the longest TTL has passed.
 //   - With sync_interval: always, and with [WithMonitor], by which the store can see that, a restart forgets nothing, and sessions
-//     go on.
+//     go on. All who share a stream must say the same about that: whoever has no monitor ends the memory of those who have one when he
+//     comes after a restart.
 //
 // The longest TTL is also what the first waits who uses a root, and whoever is new after a start of the server: the stream may have
 // been deleted, or the server may have been started with an older disk, while who held before is cut off.
 //
 // A disk that is put back to an earlier state is noticed by each client that has seen something newer. All clients notice when the
 // stream is deleted. Do not have a running server switch JetStream off and on again by a reload, with another disk in between: it is
-// the same server to all, and nobody waits.
+// the same server to all, and nobody waits. Nor put a backup of the stream back into a running server (nats stream restore): in the older
+// format of backups it says itself when it was made, so nobody waits, and two may hold. Put it back, and start the server anew before
+// anybody connects.
 //
 // # One server
 //
@@ -47,14 +50,17 @@
 //
 // # Rights
 //
-// Give turnwise an account of its own. If it has to share one, its user needs
+// Give turnwise an account of its own, without leaf nodes: a stream on one of them answers in the place of ours. All accounts share
+// the server's store, so give each a limit of storage: while the store is full no session is renewed, and holds end. If turnwise has
+// to share an account, its user needs
 //
 //	publish:   turnwise.r.>, $JS.API.STREAM.INFO.turnwise, $JS.API.STREAM.CREATE.turnwise, $JS.API.STREAM.DELETE.*,
 //	           $JS.API.STREAM.MSG.GET.turnwise
 //	subscribe: turnwise.told.>, turnwise.inbox.>
 //
 // and everybody else must have none on turnwise.> and on the JetStream API of these streams, nor the right to make or change streams
-// of any name: what they publish goes where he says. See docs/security.md for what each is good for. Open tries them, and says which one is lacking.
+// of any name: what they publish goes where he says. Even so, whoever may ask for anything
+// there can have the answer sent to JetStream, where it is a request like any other. See docs/security.md for what each is good for. Open tries them, and says which one is lacking.
 //
 // # What an operator sees
 //

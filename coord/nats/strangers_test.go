@@ -509,6 +509,57 @@ func TestAStrangerWhoMayPublishToOneLineSpoilsOthers(t *testing.T) {
 	})
 }
 
+// An answer is stored wherever he says: in the register of a session, or in one that everybody reads who comes.
+func TestAStrangerWhoHasAnAnswerSentToWhatAllShare(t *testing.T) {
+	for _, key := range []string{"session", "settings", "epoch"} {
+		t.Run(key, func(t *testing.T) {
+			n := neighbour(t, []string{"turnwise.r.*.*." + base64.RawURLEncoding.EncodeToString([]byte("line/his"))}, nil)
+			h := storecheck.Locked(t, n.a, "orders")
+			register := key
+			if key == "session" {
+				nodes, err := n.a.Line(within(t, 10*time.Second), "orders")
+				if err != nil || len(nodes) != 1 {
+					t.Fatal(nodes, err)
+				}
+				id, _, _ := strings.Cut(nodes[0].ID, "-")
+				register += "/" + id
+			}
+			known := n.known(t)
+			to := known.subject(defaultRoot, register)
+			n.mayNot(t, to, "")
+			if err := n.stranger.PublishRequest(known.subject(defaultRoot, "line/his"), to, []byte("nonsense")); err != nil {
+				t.Fatal(err)
+			}
+			if key == "session" {
+				storecheck.EndsSoon(t, h)
+				return
+			}
+			storecheck.Eventually(t, "nobody new gets in", func() bool {
+				c, err := Connect(within(t, 10*time.Second), "nats://turnwise:ours@"+n.Addr(), WithTTL(4*time.Second), WithLongestTTL(4*time.Second))
+				if err == nil {
+					defer c.Close()
+					_, err = mutex.New(c, "fresh").TryLock(within(t, 3*time.Second))
+				}
+				return err != nil
+			})
+		})
+	}
+}
+
+// Nor does the server ask whether he may ask JetStream for what the answer then asks for.
+func TestAStrangerWhoHasAnAnswerSentToJetStreamDeletesTheStream(t *testing.T) {
+	n := neighbour(t, []string{"$JS.API.STREAM.CREATE.HIS", "$JS.API.CONSUMER.CREATE.HIS.C", "$JS.API.CONSUMER.MSG.NEXT.HIS.C"}, nil)
+	n.asks(t, "$JS.API.STREAM.CREATE.HIS", `{"name":"HIS","storage":"memory","subjects":["his"]}`) // an operator may have made both
+	n.asks(t, "$JS.API.CONSUMER.CREATE.HIS.C", `{"stream_name":"HIS","config":{"name":"C","durable_name":"C","ack_policy":"explicit"}}`)
+	n.mayNot(t, "$JS.API.STREAM.DELETE.turnwise", "")
+	storecheck.Emptied(t, n.a, n.b, func() {
+		if err := n.stranger.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.HIS.C", "$JS.API.STREAM.DELETE.turnwise", []byte(`{"batch":1,"no_wait":true}`)); err != nil {
+			t.Error(err)
+		}
+		_ = n.stranger.Flush()
+	})
+}
+
 // Nor does it ask whether he may publish where a snapshot goes.
 func TestAStrangerWhoMayTakeSnapshots(t *testing.T) {
 	n := neighbour(t, []string{"$JS.API.STREAM.SNAPSHOT.turnwise"}, nil)
