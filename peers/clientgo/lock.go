@@ -31,6 +31,7 @@ type Lock struct {
 	lasts   time.Duration // how long an elector believes to lead once it was told so
 	told    bool          // it was, and has not said that it leads no more
 	barred  time.Time     // until when it is told nothing
+	kept    bool          // the term has been kept for a while although nobody asked
 	leader  string        // who leads, as far as is known
 	trouble error         // why it does not stand
 }
@@ -97,7 +98,7 @@ func (l *Lock) Update(_ context.Context, r resourcelock.LeaderElectionRecord) er
 		return fmt.Errorf("turnwise: the term is sure for %v only, and a leader of client-go believes in it for %v: the client needs sessions (WithTTL) of twice that",
 			time.Until(l.term.Deadline()).Round(time.Millisecond), l.lasts)
 	}
-	l.told, l.record = true, &r
+	l.told, l.kept, l.record = true, false, &r
 	return nil
 }
 
@@ -138,7 +139,7 @@ func (l *Lock) stand() {
 	if l.told {
 		// The elector does not know that the term is over, and takes a second one for the same, although somebody else may have led
 		// in between. So it is told nothing until it has given up.
-		l.bar()
+		l.told, l.barred = false, time.Now().Add(2*l.lasts)
 	}
 	if time.Now().Before(l.barred) {
 		return
@@ -150,10 +151,10 @@ func (l *Lock) stand() {
 		defer l.mu.Unlock()
 		switch {
 		case ctx.Err() != nil || time.Since(l.asked) < l.mayIdle(): // it has asked meanwhile
-		case l.told:
+		case l.told && !l.kept:
 			// The process may have been stopped, and goes on. Then its elector believes for a while yet that it leads, so the term
-			// stays until that is over.
-			l.bar()
+			// stays until that is over, and it is told nothing.
+			l.kept, l.barred = true, time.Now().Add(2*l.lasts)
 			l.idle.Reset(l.lasts)
 		default:
 			l.end()
@@ -162,9 +163,6 @@ func (l *Lock) stand() {
 	go l.watch(ctx)
 	go l.campaign(ctx)
 }
-
-// bar has the elector told nothing until it has given up.
-func (l *Lock) bar() { l.told, l.barred = false, time.Now().Add(2*l.lasts) }
 
 // end ends the candidacy, or the term.
 func (l *Lock) end() {

@@ -11,7 +11,7 @@ var peers = []Bug{
 		"peers/clientgo/lock.go", `case time.Until(l.term.Deadline()) < l.lasts:`, `case time.Until(l.term.Deadline()) < 0:`,
 		testsIn("peers/clientgo", "TestSessionsThatAreTooShortSaySo")),
 	one("client-go: a second term is taken for the first",
-		"peers/clientgo/lock.go", `{ l.told, l.barred = false, time.Now().Add(2*l.lasts) }`, `{ l.told = false }`,
+		"peers/clientgo/lock.go", `l.told, l.barred = false, time.Now().Add(2*l.lasts)`, `l.told = false`,
 		testsIn("peers/clientgo", "TestNobodyLeadsOnThroughTheTermOfAnother")),
 	one("client-go: whom nobody asks stands on",
 		"peers/clientgo/lock.go", `		default:
@@ -20,7 +20,7 @@ var peers = []Bug{
 	})`, `		}
 	})`, testsIn("peers/clientgo", "TestSessionsThatAreTooShortSaySo")),
 	one("client-go: one that was stopped and still believes loses its term at once",
-		"peers/clientgo/lock.go", `		case l.told:
+		"peers/clientgo/lock.go", `		case l.told && !l.kept:
 			// The`, `		case false:
 			// The`, testsIn("peers/clientgo", "TestNobodyLeadsBesideOneThatWasStoppedAndStillBelieves")),
 	one("client-go: while programs change over, the lease alone decides",
