@@ -145,6 +145,7 @@ func TestAKubeconfig(t *testing.T) {
 			map[string]any{"name": "other", "context": map[string]any{"cluster": "nowhere", "user": "nobody"}},
 			map[string]any{"name": "here", "context": map[string]any{"cluster": "c", "user": "u"}},
 			map[string]any{"name": "plugin", "context": map[string]any{"cluster": "c", "user": "exec"}},
+			map[string]any{"name": "acting", "context": map[string]any{"cluster": "c", "user": "as"}},
 			map[string]any{"name": "blind", "context": map[string]any{"cluster": "insecure", "user": "u"}},
 		},
 		"clusters": []any{
@@ -153,6 +154,7 @@ func TestAKubeconfig(t *testing.T) {
 		},
 		"users": []any{
 			map[string]any{"name": "u", "user": map[string]any{"token": "first"}},
+			map[string]any{"name": "as", "user": map[string]any{"token": "first", "as": "somebody", "as-groups": []any{"few"}}},
 			map[string]any{"name": "exec", "user": map[string]any{"exec": map[string]any{"command": "aws"}}},
 		},
 	}
@@ -181,7 +183,7 @@ func TestAKubeconfig(t *testing.T) {
 	_, err = Open(within(t, 20*time.Second), "", WithKubeconfig(path, "here"), WithYAML(func([]byte) ([]byte, error) { return nil, errors.New("line 1") }))
 	storecheck.Refused(t, err, coord.ErrInvalid, "line 1")
 	write(t, path, string(text))
-	for context, says := range map[string]string{"": "no cluster", "plugin": "kubectl proxy", "blind": "insecure-skip-tls-verify", "none": "no context"} {
+	for context, says := range map[string]string{"": "no cluster", "plugin": "kubectl proxy", "acting": "acts as another", "blind": "insecure-skip-tls-verify", "none": "no context"} {
 		if _, err := Open(within(t, 20*time.Second), "", WithKubeconfig(path, context)); err == nil {
 			t.Errorf("%q: it opens", context)
 		} else {

@@ -45,6 +45,11 @@ type user struct {
 	Exec      json.RawMessage `json:"exec"`
 	Provider  json.RawMessage `json:"auth-provider"`
 	Name      string          `json:"username"`
+
+	As       json.RawMessage `json:"as"`
+	AsUID    json.RawMessage `json:"as-uid"`
+	AsGroups json.RawMessage `json:"as-groups"`
+	AsExtra  json.RawMessage `json:"as-user-extra"`
 }
 
 // maxKubeconfig is far more than any has.
@@ -127,6 +132,9 @@ func (a *access) takeUser(k *kubeconfig, name string) error {
 		}
 		if u.User.Exec != nil || u.User.Provider != nil || u.User.Name != "" {
 			return pkg.Invalid("the user %q of the kubeconfig logs in by another program, or by a password: use `kubectl proxy`", name)
+		}
+		if u.User.As != nil || u.User.AsUID != nil || u.User.AsGroups != nil || u.User.AsExtra != nil {
+			return pkg.Invalid("the user %q of the kubeconfig acts as another one: use `kubectl proxy`", name)
 		}
 		a.cert, a.key = u.User.Cert, u.User.Key
 		if a.certFile == "" && a.cert == nil {
