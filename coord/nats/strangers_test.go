@@ -530,8 +530,12 @@ func TestAStrangerWhoHasAnAnswerSentToWhatAllShare(t *testing.T) {
 			if err := n.stranger.PublishRequest(known.subject(defaultRoot, "line/his"), to, []byte("nonsense")); err != nil {
 				t.Fatal(err)
 			}
-			if key == "session" {
-				storecheck.EndsSoon(t, h)
+			if key == "session" { // which writes over it
+				time.Sleep(10 * time.Second)
+				storecheck.IsBusy(t, n.b, "orders")
+				if err := errors.Join(h.Err(), h.Release()); err != nil {
+					t.Error(err)
+				}
 				return
 			}
 			storecheck.Eventually(t, "nobody new gets in", func() bool {

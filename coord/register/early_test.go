@@ -1,6 +1,7 @@
 package register_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,6 +56,42 @@ func goesEarly(t *testing.T, word bool) {
 			t.Errorf("let in after %v", after)
 		}
 		if err := second.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Somebody has spoilt the register of a session. Nobody can tell from that whether it is dead, so it goes on, and nobody else is let in.
+func TestASessionWritesOverWhatIsNoHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		holder, waiter := coord.NewClient(register.New(surely{store})), coord.NewClient(register.New(surely{store}))
+		defer holder.Close()
+		defer waiter.Close()
+		h, err := mutex.New(holder, "one").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		session, _, _ := strings.Cut(h.Node().ID, "-")
+		for range 3 {
+			it, err := store.Read(t.Context(), "session/"+session)
+			if err != nil {
+				t.Fatal(err)
+			}
+			nonsense := register.Swap{Key: it.Key, Old: it.Version, Next: register.NewVersion(), Value: []byte(`{"stream":"turnwise","seq":7}`)}
+			if _, err := store.Swap(t.Context(), nonsense); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 3*register.DefaultTTL)
+			if _, err := mutex.New(waiter, "one").Lock(ctx); err == nil || h.Err() != nil {
+				t.Errorf("somebody is let in (%v), the holder: %v", err == nil, h.Err())
+			}
+			cancel()
+		}
+		if err := h.Release(); err != nil {
+			t.Error(err)
+		}
+		if next, err := mutex.New(waiter, "one").Lock(t.Context()); err != nil || next.Release() != nil {
 			t.Error(err)
 		}
 	})

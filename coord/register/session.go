@@ -222,11 +222,17 @@ func (s *session) renew(sent time.Time) error {
 		return s.stands(s.life.Context())
 	}
 	err := s.renewOnce(sent)
+	if err == errSpoilt {
+		err = s.renewOnce(time.Now())
+	}
 	for err == errCalled {
 		err = s.renewOnce(time.Now())
 	}
 	return err
 }
+
+// errSpoilt is for a register in which no session has written what is there. Nobody can act on that, so the session writes over it.
+var errSpoilt = errors.New("the session's register was spoilt")
 
 func (s *session) renewOnce(sent time.Time) error {
 	ctx, cancel := s.d.requestFor(ForRenewal(s.life.Context()))
@@ -259,6 +265,10 @@ func (s *session) renewOnce(sent time.Time) error {
 		return errCalled
 	}
 	was, ok := s.tries[cur.Version]
+	if _, is := parseHeartbeat(cur.Value); !ok && !is {
+		s.version = cur.Version
+		return errSpoilt
+	}
 	if !ok {
 		// The store has not noticed, so elsewhere somebody may be let in already: this is no ErrForgot.
 		err := fmt.Errorf("the register of session %v has gone back: %v", s.id, ErrForgot)
