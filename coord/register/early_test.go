@@ -84,7 +84,7 @@ func TestASessionWritesOverWhatIsNoHeartbeat(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 3*register.DefaultTTL)
 			if _, err := mutex.New(waiter, "one").Lock(ctx); err == nil || h.Err() != nil {
-				t.Errorf("somebody is let in (%v), the holder: %v", err == nil, h.Err())
+				t.Fatalf("somebody is let in (%v), the holder: %v", err == nil, h.Err())
 			}
 			cancel()
 		}
