@@ -93,11 +93,8 @@ func TestABackupThatIsPutBackLetsNobodyInBesideAHolderThatIsCutOff(t *testing.T)
 // isSaidToBeOver has a stranger who may get and create tell a session that somebody has ended it.
 func isSaidToBeOver(t *testing.T, stranger *Store, session string) {
 	t.Helper()
-	text := make([]byte, 48)    // no proof, and no sender
-	text = append(text, 0, 0)   // of no line
-	text = append(text, 'X', 0) // all is over
-	note := register.Note{Topic: "session/" + session, Text: text}
-	his := stranger.compose(&register.Swap{Key: "his", Next: register.NewVersion(), Value: []byte("x"), Notes: []register.Note{note}}, stand{})
+	his := stranger.compose(&register.Swap{Key: "his", Next: register.NewVersion(), Value: []byte("x"),
+		Notes: []register.Note{storecheck.SaidToBeOver(session)}}, stand{})
 	if err := stranger.ask(within(t, 10*time.Second), request{method: http.MethodPost, body: his}, nil); err != nil {
 		t.Fatal(err)
 	}

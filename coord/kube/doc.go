@@ -45,8 +45,8 @@
 // # What it costs the cluster
 //
 // A session is a Lease that is renewed four times in a TTL, or once in five TTLs while its client only waits: that is a PUT, and one
-// write to etcd. A TTL of 30 s is kinder to a large cluster than 10 s. Each client has one
-// watch, and one more for each line that it observes.
+// write to etcd. A TTL of 30 s is kinder to a large cluster than 10 s. Each client has
+// one watch, and one more for each line that it observes.
 //
 // # Rights
 //

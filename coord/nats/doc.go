@@ -59,8 +59,9 @@
 //	subscribe: turnwise.told.>, turnwise.inbox.>
 //
 // and everybody else must have none on turnwise.> and on the JetStream API of these streams, nor the right to make or change streams
-// of any name: what they publish goes where he says. Even so, whoever may ask for anything
-// there can have the answer sent to JetStream, where it is a request like any other. See docs/security.md for what each is good for. Open tries them, and says which one is lacking.
+// of any name: what they publish goes where he says. Even so, whoever may ask for anything there can have the answer sent to
+// JetStream, where it is a request like any other. See docs/security.md for what each is good for. Open tries them, and says
+// which one is lacking.
 //
 // # What an operator sees
 //

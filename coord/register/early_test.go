@@ -10,6 +10,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/memory"
+	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
@@ -33,11 +34,7 @@ func goesEarly(t *testing.T, word bool) {
 		}
 		if word {
 			session, _, _ := strings.Cut(first.Node().ID, "-")
-			text := append(make([]byte, 48), 0, 0, 'X', 0) // no proof, no sender, of no line: all is over
-			if _, err := store.Swap(t.Context(), register.Swap{Key: "his", Next: register.NewVersion(), Value: []byte{1},
-				Notes: []register.Note{{Topic: "session/" + session, Text: text}}}); err != nil {
-				t.Fatal(err)
-			}
+			storecheck.Put(t, store, register.Item{Key: "his"}, "x", storecheck.SaidToBeOver(session))
 			synctest.Wait()
 		}
 		gone := time.Now()

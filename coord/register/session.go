@@ -265,18 +265,23 @@ func (s *session) renewOnce(sent time.Time) error {
 		return errCalled
 	}
 	was, ok := s.tries[cur.Version]
-	if _, is := parseHeartbeat(cur.Value); !ok && !is {
-		s.version = cur.Version
-		return errSpoilt
-	}
 	if !ok {
-		// The store has not noticed, so elsewhere somebody may be let in already: this is no ErrForgot.
-		err := fmt.Errorf("the register of session %v has gone back: %v", s.id, ErrForgot)
-		s.d.forgot(err)
-		return err
+		return s.replaced(cur)
 	}
 	s.version = cur.Version // an earlier try was applied after all
 	s.renewed(was)
+	return err
+}
+
+// replaced is called when the session's register has what it did not write.
+func (s *session) replaced(cur Item) error {
+	if _, is := parseHeartbeat(cur.Value); !is {
+		s.version = cur.Version
+		return errSpoilt
+	}
+	// The store has not noticed, so elsewhere somebody may be let in already: this is no ErrForgot.
+	err := fmt.Errorf("the register of session %v has gone back: %v", s.id, ErrForgot)
+	s.d.forgot(err)
 	return err
 }
 

@@ -273,7 +273,6 @@ func (t *watches) dirChanged(dir string) {
 // that came later.
 type sight struct {
 	of     *watch // nil: nobody watches it over this connection
-	over   *wire.Conn
 	state  state
 	lapses int
 }
@@ -297,7 +296,7 @@ func (t *watches) sightNow(nodePath string, over *wire.Conn) sight {
 	if w == nil || w.gone || over != t.over || !w.settings[ofData].isOn() {
 		return sight{}
 	}
-	return sight{w, over, state{w.changes, w.gone, t.connection}, w.settings[ofData].lapses}
+	return sight{w, t.stateNow(w), w.settings[ofData].lapses}
 }
 
 // keep remembers what was read since a sight began, if that lasts.
@@ -308,7 +307,7 @@ func (t *watches) keep(shown *seen) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sightNow(w.path, shown.at.over) == shown.at {
+	if t.sightNow(w.path, t.over) == shown.at {
 		w.settings[ofData].seen = shown
 	}
 }
@@ -323,8 +322,11 @@ type state struct {
 func (t *watches) state(w *watch) state {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return state{w.changes, w.gone, t.connection}
+	return t.stateNow(w)
 }
+
+// stateNow is called with mu held.
+func (t *watches) stateNow(w *watch) state { return state{w.changes, w.gone, t.connection} }
 
 // handsOver records that a holder of this session is about to leave.
 func (t *watches) handsOver(nodePath string) {

@@ -141,6 +141,13 @@ func Emptied(t testing.TB, a, b *coord.Client, empty func()) {
 	}
 }
 
+// SaidToBeOver is what anybody who can send a note may tell a session: that somebody has ended it. It proves nothing.
+func SaidToBeOver(session string) register.Note {
+	text := make([]byte, 48)          // no proof, and no sender
+	text = append(text, 0, 0, 'X', 0) // of no line: all is over
+	return register.Note{Topic: "session/" + session, Text: text}
+}
+
 // LineTaken has a stranger take away the line "orders", and nothing else: its holder hears of that, and no other does.
 func LineTaken(t testing.TB, a, b *coord.Client, take func()) {
 	t.Helper()

@@ -156,9 +156,9 @@ var register = []Bug{
 	one("register: a line that goes back is believed",
 		"coord/register/clerk.go", `l.seq < asked.seen`, `l.seq < asked.seen && false`, testsRegister("TestALineThatGoesBackGrantsNobodyUntilTheLongestTTLHasPassed")),
 	one("register: a store that goes back is believed",
-		"coord/register/session.go", `	if !ok {
-		// The store has not noticed`, `	if was = sent; !ok && false {
-		// The store has not noticed`, testsRegister("TestAStoreThatGoesBackEndsAllSessions")),
+		"coord/register/session.go", `	was, ok := s.tries[cur.Version]
+	if !ok {`, `	was, ok := s.tries[cur.Version]
+	if was = sent; !ok && false {`, testsRegister("TestAStoreThatGoesBackEndsAllSessions")),
 	one("register: a sweeper's register that is none keeps everybody from sweeping",
 		"coord/register/sweep.go", `			h, ok := parseHeartbeat(it.Value) // one`, `			h, ok := parseHeartbeat(it.Value)
 			if !ok {

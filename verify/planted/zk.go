@@ -55,7 +55,7 @@ var zk = []Bug{
 	one("zk: watches that are kept for nobody are never taken back",
 		"coord/zk/watches.go", `if t.idle <= most {`, `if true || t.idle <= most {`, testsZK("TestNamesThatNobodyUsesLeaveFewWatches")),
 	one("zk: what a node said stands although it has changed since",
-		"coord/zk/watches.go", `return sight{w, over, state{w.changes, w.gone, t.connection}, w`, `return sight{w, over, state{0, w.gone, t.connection}, w`,
+		"coord/zk/watches.go", `return sight{w, t.stateNow(w), w`, `return sight{w, state{0, w.gone, t.connection}, w`,
 		testsZK("TestWhatWasReadStandsUntilAChangeMayHaveBeenMissed|TestAChangeOfAGroupIsReadAlone")),
 	one("zk: what a node said stands although nobody watched it for a while",
 		"coord/zk/watches.go", `		s.lapses++

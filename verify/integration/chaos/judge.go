@@ -222,11 +222,12 @@ func (e *evidence) revokedIn() map[string]bool {
 	nodes, lines := e.truth.byName(), map[string]bool{}
 	for _, a := range e.attempts {
 		s := nodes[a.node]
-		if s == nil || !s.revoked || a.granted == 0 || a.ended > 0 && a.ended <= e.truth.notBefore(s.gone) {
+		if s == nil || !s.revoked || a.granted == 0 {
 			continue
 		}
-		from := e.truth.notBefore(s.gone)
-		lines[a.line] = lines[a.line] || e.wasFrozen(from, from+1)
+		if from := e.truth.notBefore(s.gone); (a.ended == 0 || a.ended > from) && e.wasFrozen(from, from+1) {
+			lines[a.line] = true
+		}
 	}
 	return lines
 }
