@@ -33,7 +33,7 @@ func TestAStrangerWhoKeepsTheServerBusyHoldsUpAll(t *testing.T) {
 			redistest.CLI(t, address, "MSET", "his:a", long, "his:b", long)
 			rights := append(append([]string{"ACL", "SETUSER", "poor", "reset", "on", ">his", "resetchannels", "+echo"}, strings.Fields(c.rights)...), "-@dangerous", "-@scripting")
 			redistest.CLI(t, address, rights...)
-			const try = 20
+			const try = 5
 			one := takes(t, address, strings.Repeat(c.command, try)) / try
 			h := storecheck.Locked(t, a, "orders")
 			for range 2 {
@@ -105,8 +105,18 @@ func TestAStrangerWhoMayHearHoldsUpAnOlderServer(t *testing.T) {
 // busy is for how long a server is kept busy: longer than the TTL of clients.
 const busy = 5 * time.Second
 
-// takes returns how long the server takes for commands of somebody who is poor.
+// takes returns how long the server takes at least for commands of somebody who is poor. One try would not do: if the machine has something
+// else to do meanwhile, the server seems slow, and is then kept busy for too short a time.
 func takes(t *testing.T, address, commands string) time.Duration {
+	t.Helper()
+	least := tries(t, address, commands)
+	for range 2 {
+		least = min(least, tries(t, address, commands))
+	}
+	return least
+}
+
+func tries(t *testing.T, address, commands string) time.Duration {
 	t.Helper()
 	start := time.Now()
 	c := sends(t, address, commands+"ECHO his-is-all\r\n")

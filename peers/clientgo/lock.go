@@ -177,7 +177,7 @@ func (l *Lock) end() {
 	l.leave, l.term, l.record = nil, nil, nil
 }
 
-// mendedIn is how long it waits before it tries again what was refused.
+// mendedIn is how long it waits before it tries again what was refused, and how long it stands before what it was refused is past.
 const mendedIn = 10 * time.Second
 
 // campaign stands until there is a term, and looks after that.
@@ -185,7 +185,9 @@ func (l *Lock) campaign(ctx context.Context) {
 	var retries driverkit.Retries
 	for ctx.Err() == nil {
 		began := time.Now()
+		mended := time.AfterFunc(mendedIn, l.isWellAgain)
 		term, err := l.election.Campaign(ctx, []byte(l.identity))
+		mended.Stop()
 		if err == nil {
 			l.serve(ctx, term)
 			return
@@ -198,13 +200,17 @@ func (l *Lock) campaign(ctx context.Context) {
 			return
 		case coord.IsLasting(err): // an operator may mend it
 			_ = driverkit.Sleep(ctx, driverkit.Jitter(mendedIn))
-			l.mu.Lock()
-			l.trouble = nil // until it is refused again: if it is not, it waits for long
-			l.mu.Unlock()
 		default:
 			_ = retries.Sleep(ctx, began)
 		}
 	}
+}
+
+// isWellAgain records that it has stood for a while and not been refused.
+func (l *Lock) isWellAgain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.trouble = nil
 }
 
 func (l *Lock) serve(ctx context.Context, term *election.Term) {
