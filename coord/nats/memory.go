@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -23,9 +24,10 @@ import (
 // subject to one stream only would not do: two streams that are made at the same moment may share one. Whoever notices that a
 // memory is over deletes the stream, and makes it anew. If somebody else has done that just before, a memory ends early.
 type memory struct {
-	id  string
-	run string        // of the server, when the memory began
-	age time.Duration // how long it has lasted, by the server's clock: negative if that was set back
+	id    string
+	run   string        // of the server, when the memory began
+	lasts bool          // until something has gone, and not only until the server is started anew
+	age   time.Duration // how long it has lasted, by the server's clock: negative if that was set back
 
 	made     time.Time     // when its stream was made, by the server's clock: somebody else may make one with our ID
 	last     driverkit.Max // the greatest number of a message that was seen
@@ -48,6 +50,7 @@ const (
 	memoryTag = "turnwise-memory"
 	runTag    = "turnwise-server"
 	firstTag  = "turnwise-first"
+	lastsTag  = "turnwise-monitor" // whether those who use the stream have one
 	layout    = "1"
 )
 
@@ -106,7 +109,7 @@ func (s *Store) streamOf(id, run string) stream {
 	m := memory{id: id}
 	return stream{
 		Name: s.root, Subjects: []string{m.registers(s.root) + ".>"},
-		Metadata: map[string]string{layoutTag: layout, memoryTag: id, runTag: run, firstTag: newID()},
+		Metadata: map[string]string{layoutTag: layout, memoryTag: id, runTag: run, firstTag: newID(), lastsTag: strconv.FormatBool(s.monitor != "")},
 		Storage:  "file", Retention: "limits", Discard: "old", PerSubject: 1, MaxMessages: -1, MaxBytes: -1, MaxSize: -1, Replicas: 1,
 		MessageTTL: true, DenyDelete: true, DenyPurge: true,
 		Republish: &republish{m.registers(s.root) + ".>", s.toldSubject(), true},
@@ -167,11 +170,18 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 		}
 		if m != last {
 			m.run = info.Config.Metadata[runTag]
+			if m.lasts, err = strconv.ParseBool(info.Config.Metadata[lastsTag]); err != nil { // an earlier build has made the stream
+				m.lasts = s.monitor != ""
+			}
 		}
 		if stays, err := s.goesOn(ctx, c, m, &info, seen); err != nil {
 			return nil, err
 		} else if !stays {
 			continue
+		}
+		if m.lasts != (s.monitor != "") { // or who has none would end a memory that the others rely on
+			return nil, storekit.Denied("the others with the stream %s say WithMonitor (monitor in a URL) and we do not, or the other way round: "+
+				"say it everywhere or nowhere; to change it for all, stop all, and delete the stream", s.root)
 		}
 		m.last.Saw(int64(info.State.Last))
 		m.latest.CompareAndSwap(nil, &c.run)
@@ -333,7 +343,7 @@ func (s *Store) hasLost(ctx context.Context, c *conn, m *memory, info *streamInf
 // isOver reports whether a memory must not be gone on with. seen is the greatest number that was seen before info was asked for: what was
 // seen since may be greater than that of a stream that has lost nothing.
 func (s *Store) isOver(ctx context.Context, c *conn, m *memory, info *streamInfo, seen int64) (bool, error) {
-	if m.wentBack.Load() || !info.isOf(m) || int64(info.State.Last) < seen || s.monitor == "" && m.run != c.run {
+	if m.wentBack.Load() || !info.isOf(m) || int64(info.State.Last) < seen || !m.lasts && m.run != c.run {
 		return true, nil
 	}
 	return s.hasLost(ctx, c, m, info)
@@ -342,7 +352,7 @@ func (s *Store) isOver(ctx context.Context, c *conn, m *memory, info *streamInfo
 // recognize refuses a connection to a server that does not have the memory that we know, and the first one to a server that was started
 // anew: it may have an older disk, and others have made up for what that lacks.
 func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
-	if s.monitor == "" && known.run != c.run {
+	if !known.lasts && known.run != c.run {
 		return s.forgot(known)
 	}
 	if _, err := s.still(ctx, c, known, nil); isGone(err) {

@@ -182,6 +182,43 @@ func TestNewTakesOneServer(t *testing.T) {
 	d.Close(t.Context())
 }
 
+// Who has no monitor takes a restart for the end of the memory. (He ended that of those who have one.)
+func TestWhoHasNoMonitorDoesNotEndTheMemoryOfThoseWhoHaveOne(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name       string
+		has, comes bool
+		goesOn     bool
+	}{
+		{name: "one without beside those with", has: true, goesOn: true},
+		{name: "one with beside those without", comes: true}, // theirs has ended with the restart
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := servers.NATS(t, servers.Fsync()).Member(0)
+			opts := map[bool][]Option{true: {WithMonitor(monitor(m))}}
+			s := opened(t, m, opts[test.has]...)
+			was, err := s.Memory(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused(t, driver.ErrDenied, "say it everywhere or nowhere", m.URL(), opts[test.comes]...)
+			m.Restart(t)
+			if test.goesOn {
+				refused(t, driver.ErrDenied, "say it everywhere or nowhere", m.URL(), opts[test.comes]...)
+			} else {
+				opened(t, m, opts[test.comes]...)
+			}
+			now, err := s.Memory(within(t, 20*time.Second))
+			switch {
+			case test.goesOn && (err != nil || now.ID != was.ID):
+				t.Errorf("the memory was %v, and is %v, %v", was.ID, now, err)
+			case !test.goesOn && !errors.Is(err, driver.ErrDenied):
+				t.Errorf("those who were first go on with %v, %v", now, err)
+			}
+		})
+	}
+}
+
 func TestAMonitorMustShowWhatIsPromised(t *testing.T) {
 	t.Parallel()
 	always, lazy := servers.NATS(t, servers.Fsync()).Member(0), servers.NATS(t, servers.Shared()).Member(0)
@@ -190,6 +227,7 @@ func TestAMonitorMustShowWhatIsPromised(t *testing.T) {
 	refused(t, coord.ErrUnavailable, "the monitor is of the server", lazy.URL(), WithMonitor(monitor(always)))
 	refused(t, coord.ErrUnavailable, "ask the monitor", always.URL(), WithMonitor("http://127.0.0.1:1"))
 	refused(t, coord.ErrUnavailable, "monitor", always.URL(), WithMonitor(monitor(always)+"/nothing"))
+	refused(t, driver.ErrDenied, "say WithMonitor", always.URL())
 	elsewhere := httptest.NewServer(http.RedirectHandler(monitor(always)+"/varz", http.StatusFound))
 	defer elsewhere.Close()
 	refused(t, coord.ErrUnavailable, "302 Found", always.URL(), WithMonitor(elsewhere.URL))

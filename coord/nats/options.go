@@ -35,7 +35,8 @@ func WithRoot(root string) Option { return func(c *config) { c.root = root } }
 // WithMonitor names the server's monitoring port, as in http://127.0.0.1:8222 (http_port in its configuration). There the server
 // says whether it waits for its disk with each write (sync_interval: always), which it tells its clients nowhere. Then a restart
 // forgets nothing, and that is what the store promises: [Open] refuses a server that does not say so, and looks again after each
-// restart of the server. Over http:// to another machine, whoever is on the way can say so in the server's place.
+// restart of the server. All must say the same: with it or without, whoever says otherwise than those before is refused. Over http://
+// to another machine, whoever is on the way can say so in the server's place.
 func WithMonitor(url string) Option { return func(c *config) { c.monitor = url } }
 
 // WithTTL sets how long a session lasts when nothing is heard from its process: how soon a dead holder's line goes on, and
