@@ -36,7 +36,7 @@ func atOnce(*scene) time.Duration    { return 0 }
 func (s *scene) part(d time.Duration) time.Duration { return time.Duration(s.random.Int64N(int64(d))) }
 
 func (s *scene) any() *servers.Member {
-	return s.cluster.Member(s.random.IntN(len(s.cluster.Members())))
+	return s.group[s.random.IntN(len(s.group))]
 }
 
 func (s *scene) leader() (*servers.Member, error) {
@@ -149,14 +149,19 @@ func leaderApart(s *scene) (func() error, error) {
 
 func healed(heal func()) func() error { return func() error { heal(); return nil } }
 
+// someSlots returns one, or all.
+func (s *scene) someSlots() []*slot {
+	if s.random.IntN(2) == 0 {
+		return s.slots
+	}
+	i := s.random.IntN(len(s.slots))
+	return s.slots[i : i+1]
+}
+
 // linked does something to all connections of one worker, or of all.
 func linked(do func(*faultproxy.Proxy)) func(*scene) (func() error, error) {
 	return func(s *scene) (func() error, error) {
-		slots := s.slots
-		if s.random.IntN(2) == 0 {
-			i := s.random.IntN(len(slots))
-			slots = slots[i : i+1]
-		}
+		slots := s.someSlots()
 		for _, slot := range slots {
 			for _, p := range slot.proxies {
 				do(p)
@@ -199,19 +204,19 @@ var faults = []fault{
 	{name: "kill -9 the leader", when: served, do: killed((*scene).leader), lasts: about(time.Second)},
 	{name: "kill -9 a follower", members: 3, do: killed((*scene).follower), lasts: about(time.Second)},
 	{name: "kill -9 all", members: 3, lasts: about(500 * time.Millisecond), do: func(s *scene) (func() error, error) {
-		for _, m := range s.cluster.Members() {
+		for _, m := range s.group {
 			m.Kill()
 		}
-		return start(s.cluster.Members()...), nil
+		return start(s.group...), nil
 	}},
 	{name: "quorum lost", members: 3, lasts: about(2 * time.Second), do: func(s *scene) (func() error, error) {
-		a, b := s.cluster.Member(0), s.cluster.Member(1+s.random.IntN(2))
+		a, b := s.group[0], s.group[1+s.random.IntN(2)]
 		a.Kill()
 		b.Kill()
 		return start(a, b), nil
 	}},
 	{name: "rolling restart", members: 3, lasts: atOnce, do: func(s *scene) (func() error, error) {
-		for _, m := range s.cluster.Members() {
+		for _, m := range s.group {
 			m.Terminate()
 			if err := start(m)(); err != nil {
 				return nil, err
@@ -237,6 +242,8 @@ var faults = []fault{
 	{name: "the leader wakes apart", when: consensual, members: 3, do: leaderWakesApart, lasts: longer},
 	{name: "somebody else writes to nodes", when: consensual, do: meddled, lasts: about(2 * time.Second)},
 	{name: "a member emptied", when: voting, do: emptied, lasts: about(2 * time.Second)},
+	{name: "a member replaced", when: voting, do: replaced, lasts: about(2 * time.Second)},
+	{name: "appendonly switched off", when: func(s *scene) bool { return s.service == "redis" || voting(s) }, do: appendNothing, lasts: longer},
 	{name: "a clock is set", when: func(s *scene) bool { return s.hasClock() }, do: clockSet, lasts: longer},
 	{name: "a backup is put back", when: restorable, do: restored, lasts: longer},
 	{name: "disk full on one member", members: 3, when: func(s *scene) bool { return s.disk != "" }, lasts: longer, do: fillDisk},
@@ -263,6 +270,7 @@ var faultsAside = []fault{
 		}
 		return heal, nil
 	}},
+	{name: "a name leads to another server", when: voting, do: astray, lasts: longer},
 	{name: "freeze a worker, short", do: workerFrozen, lasts: shorter},
 	{name: "freeze a worker, long", do: workerFrozen, lasts: longer},
 	{name: "kill -9 a worker", do: workerKilled, lasts: about(300 * time.Millisecond)},
@@ -285,7 +293,7 @@ func (s *scene) plague(until time.Time) error {
 	for time.Now().Before(until) {
 		if len(deck) == 0 {
 			for _, f := range slices.Concat(faults, faultsAside) {
-				if strings.Contains(f.name, s.only) && f.members <= len(s.addresses()) && (f.when == nil || f.when(s)) {
+				if strings.Contains(f.name, s.only) && s.has(f) {
 					deck = append(deck, f)
 				}
 			}
@@ -305,6 +313,11 @@ func (s *scene) plague(until time.Time) error {
 		time.Sleep(100*time.Millisecond + s.part(300*time.Millisecond))
 	}
 	return nil
+}
+
+// has reports whether a fault can happen there.
+func (s *scene) has(f fault) bool {
+	return f.members <= len(s.group) && (f.when == nil || f.when(s))
 }
 
 // strike makes a fault happen and heals it, and waits until somebody is granted again.

@@ -36,8 +36,10 @@ type plan struct {
 type scene struct {
 	plan
 	cluster  *servers.Cluster
-	history  *etcdHistory // etcd only
-	stamps   *zkStamps    // ZooKeeper only
+	group    []*servers.Member // the servers that the workers' links lead to
+	spare    *servers.Member   // nil: none can take the place of another
+	history  *etcdHistory      // etcd only
+	stamps   *zkStamps         // ZooKeeper only
 	register *register
 	slots    []*slot
 	disk     string // where a member's small disk is mounted
@@ -100,6 +102,9 @@ func (s *scene) open() error {
 	defer cancel()
 	if err := s.openService(ctx); err != nil {
 		return err
+	}
+	if s.cluster != nil && s.group == nil {
+		s.group = s.cluster.Members()
 	}
 	var err error
 	if s.register, err = newRegister(); err != nil {

@@ -30,7 +30,7 @@ var stores = map[string]store{
 	"file":      {url: "file://%s/locks?", peers: flockPeer},
 	"redis":     {servers.StartRedis, []servers.Option{servers.AppendOnly("always")}, "redis://%s?", redisPeers, false},
 	"forgetful": {servers.StartRedis, nil, "redis://%s?", redisPeers, true},
-	"quorum":    {servers.StartRedis, []servers.Option{servers.Members(3), servers.AppendOnly("always")}, "redis://%s?", redsyncPeer, false},
+	"quorum":    {servers.StartRedis, []servers.Option{servers.Members(groupOf + 1), servers.AppendOnly("always")}, "redis://%s?", redsyncPeer, false},
 	"postgres":  {servers.StartPostgres, []servers.Option{servers.Config("max_connections = 200")}, "postgres://postgres@%s/postgres?sslmode=disable&", postgresPeers, false},
 	"mysql":     {servers.StartMariaDB, []servers.Option{servers.Config("max_connections=200")}, "mysql://root@%s/turnwise?", mysqlPeers, false},
 	"memcached": {servers.StartMemcached, []servers.Option{servers.Flags("-M")}, "memcached://%s?", nil, true},
@@ -60,18 +60,19 @@ func (s *scene) openStore(ctx context.Context) (err error) {
 	if start == nil {
 		return os.Mkdir(filepath.Join(s.dir, "store"), 0o700)
 	}
-	if s.cluster, err = start(ctx, s.dir, append(s.clocks(), s.store().options...)...); err == nil && s.service == "quorum" {
-		err = foundQuorum(ctx, s.cluster.Addrs())
+	if s.cluster, err = start(ctx, s.dir, append(s.clocks(), s.store().options...)...); err == nil && voting(s) {
+		s.group, s.spare = s.cluster.Members()[:groupOf], s.cluster.Member(groupOf)
+		err = foundQuorum(ctx, s.addresses())
 	}
 	return err
 }
 
 // addresses are those of the servers, if there are any.
-func (s *scene) addresses() []string {
-	if s.cluster == nil {
-		return nil
+func (s *scene) addresses() (all []string) {
+	for _, m := range s.group {
+		all = append(all, m.Addr())
 	}
-	return s.cluster.Addrs()
+	return all
 }
 
 // remains returns who stands in line at the end, as a new client sees it, once it has had time to sweep: when all workers have
