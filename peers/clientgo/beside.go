@@ -27,7 +27,10 @@ func (b *both) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	if err != nil || !b.ours() {
 		return r, raw, err
 	}
-	return b.lease.Get(ctx)
+	if r, raw, err = b.lease.Get(ctx); err != nil { // if it is not there, the elector makes it, and that counts
+		err = b.lacks(err)
+	}
+	return r, raw, err
 }
 
 // Create makes the lease.
@@ -47,13 +50,27 @@ func (b *both) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 
 // while changes the lease while our term lasts, and for long enough after that.
 func (b *both) while(ctx context.Context, r resourcelock.LeaderElectionRecord, change func(context.Context, resourcelock.LeaderElectionRecord) error) error {
-	if err := b.Lock.Update(ctx, r); err != nil {
+	if err := b.sure(r); err != nil {
 		return err
 	}
 	if err := change(ctx, r); err != nil {
-		return err
+		return b.lacks(err)
 	}
 	return b.Lock.Update(ctx, r)
+}
+
+// sure returns nil if our term is sure to last.
+func (b *both) sure(r resourcelock.LeaderElectionRecord) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Lock.sure(r)
+}
+
+// lacks notes that the elector cannot lead since the lease fails, though our term lasts.
+func (b *both) lacks(err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.cannotTell(err)
 }
 
 func (b *both) RecordEvent(text string) { b.lease.RecordEvent(text) }

@@ -1,6 +1,7 @@
 package clientgo_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -384,6 +385,141 @@ func TestSessionsThatAreTooShortSaySo(t *testing.T) {
 	}, mem.WithTTL(10*time.Second))
 }
 
+// Whose elector cannot be told that it leads makes way for another candidate, and is not first again at once. (It stayed first for ever, and
+// nobody led.)
+func TestWhoCannotBeToldOfItsTermMakesWay(t *testing.T) {
+	p := func(t *testing.T, ttls map[string]time.Duration, scenario func(p *leaders, lock func(name string) *clientgo.Lock)) {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.NewStore()
+			scenario(&leaders{TB: t}, func(name string) *clientgo.Lock {
+				c := coord.NewClient(register.New(store, register.WithTTL(cmp.Or(ttls[name], ttl)), register.WithLongestTTL(ttl)))
+				t.Cleanup(func() { c.Close() })
+				return clientgo.New(election.New(c, "reports"), name)
+			})
+			time.Sleep(10 * time.Minute)
+		})
+	}
+	t.Run("its sessions are too short", func(t *testing.T) {
+		p(t, map[string]time.Duration{"short": 10 * time.Second}, func(p *leaders, lock func(name string) *clientgo.Lock) {
+			defer p.run("short", lock("short"), 1, true, synctest.Wait)()
+			time.Sleep(5 * time.Second)
+			defer p.run("long", lock("long"), 1, true, synctest.Wait)()
+			time.Sleep(2*leaseDuration + 3*soon)
+			if is := p.who(); is != "long" {
+				t.Errorf("%q leads", is)
+			}
+			time.Sleep(10 * time.Minute)
+			if is := p.who(); is != "long" || len(p.told) != 1 {
+				t.Errorf("%q leads, and there led %q", is, p.told)
+			}
+		})
+	})
+	t.Run("its sessions are too short, and it is alone for a while", func(t *testing.T) {
+		p(t, map[string]time.Duration{"short": 10 * time.Second}, func(p *leaders, lock func(name string) *clientgo.Lock) {
+			defer p.run("short", lock("short"), 1, true, synctest.Wait)()
+			time.Sleep(2*leaseDuration + 3*soon) // it has made way, and is to come back
+			defer p.run("long", lock("long"), 1, true, synctest.Wait)()
+			time.Sleep(soon)
+			if is := p.who(); is != "long" {
+				t.Errorf("%q leads", is)
+			}
+		})
+	})
+	t.Run("it cannot reach the lease", func(t *testing.T) {
+		p(t, nil, func(p *leaders, lock func(name string) *clientgo.Lock) {
+			shared := &lease{}
+			first := &view{lease: shared, name: "first"}
+			first.away.Store(true)
+			defer p.run("first", clientgo.Beside(lock("first"), first), 1, true, synctest.Wait)()
+			time.Sleep(5 * time.Second)
+			stop := p.run("second", clientgo.Beside(lock("second"), shared.of("second")), 1, true, synctest.Wait)
+			time.Sleep(2*leaseDuration + 3*soon)
+			if is := p.who(); is != "second" {
+				t.Fatalf("%q leads", is)
+			}
+			first.away.Store(false)
+			time.Sleep(10 * time.Minute)
+			if is := p.who(); is != "second" || len(p.told) != 1 {
+				t.Errorf("%q leads, and there led %q", is, p.told)
+			}
+			stop()
+			time.Sleep(soon)
+			if is := p.who(); is != "first" {
+				t.Errorf("%q leads, and the first can lead by now", is)
+			}
+		})
+	})
+	t.Run("it cannot write the lease", func(t *testing.T) {
+		p(t, nil, func(p *leaders, lock func(name string) *clientgo.Lock) {
+			shared := &lease{}
+			first := &view{lease: shared, name: "first"}
+			first.frozen.Store(true)
+			defer p.run("first", clientgo.Beside(lock("first"), first), 1, true, synctest.Wait)()
+			time.Sleep(5 * time.Second)
+			defer p.run("second", clientgo.Beside(lock("second"), shared.of("second")), 1, true, synctest.Wait)()
+			time.Sleep(2*leaseDuration + 3*soon)
+			if is := p.who(); is != "second" {
+				t.Errorf("%q leads", is)
+			}
+		})
+	})
+}
+
+// Who waits for the lease of an old program that leads keeps its place, also if it cannot reach the lease now and then.
+func TestWhoWaitsForTheLeaseOfAnotherKeepsItsPlace(t *testing.T) {
+	plays(t, func(p *play) {
+		shared := &lease{}
+		stop := p.runs("old", shared.of("old"), true)
+		p.isLed("old", soon)
+		c, mine := p.client(), &view{lease: shared, name: "new"}
+		defer p.runs("new", clientgo.Beside(p.lock(c, "new"), mine), true)()
+		time.Sleep(soon)
+		before, err := c.Line(p.Context(), "reports")
+		if err != nil || len(before) != 1 {
+			t.Fatal(before, err)
+		}
+		for range 20 {
+			time.Sleep(time.Minute)
+			mine.away.Store(true)
+			time.Sleep(10 * time.Second)
+			mine.away.Store(false)
+		}
+		if now, err := c.Line(p.Context(), "reports"); err != nil || len(now) != 1 || now[0].ID != before[0].ID {
+			t.Errorf("it stood as %v, and stands as %v, %v", before, now, err)
+		}
+		stop()
+		p.isLed("new", soon)
+	})
+}
+
+// Whoever may stand for election may say anything of himself, and client-go writes it to the log of each candidate.
+func TestALeadersNameIsShownSafelyAndNotAtLength(t *testing.T) {
+	plays(t, func(p *play) {
+		for name, want := range map[string]string{
+			"node-7_5f1c":                  "node-7_5f1c",
+			"x\x1b[2J\nE1 all is well":     `x\x1b[2J\nE1 all is well`,
+			strings.Repeat("y", 60_000):    strings.Repeat("y", 300) + "…",
+			strings.Repeat("\x00", 60_000): strings.Repeat(`\x00`, 300) + "…",
+			"me":                           "somebody else",
+		} {
+			term, err := election.New(p.client(), "reports").Campaign(p.Context(), []byte(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			me := p.lock(p.client(), "me")
+			_, _, _ = me.Get(p.Context())
+			time.Sleep(soon)
+			r, _, err := me.Get(p.Context())
+			if err != nil || r.HolderIdentity != want {
+				t.Errorf("%.40q is shown as %.40q, %d bytes, %v", name, r.HolderIdentity, len(r.HolderIdentity), err)
+			}
+			_ = me.Update(p.Context(), resourcelock.LeaderElectionRecord{}) // it stands no more
+			_ = term.Release()
+			synctest.Wait()
+		}
+	})
+}
+
 // lease is a resource of client-go's kind, in memory.
 type lease struct {
 	mu      sync.Mutex
@@ -398,11 +534,17 @@ type view struct {
 	*lease
 	name string
 	seen int
+
+	away   atomic.Bool // it is not reached
+	frozen atomic.Bool // it takes no writes
 }
 
 func (v *view) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.away.Load() {
+		return nil, nil, errors.New("no route to host")
+	}
 	if v.record == nil {
 		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "reports")
 	}
@@ -415,8 +557,8 @@ func (v *view) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte,
 func (v *view) Create(_ context.Context, r resourcelock.LeaderElectionRecord) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.record != nil {
-		return errors.New("it is there")
+	if v.record != nil || v.away.Load() || v.frozen.Load() {
+		return errors.New("it is not made")
 	}
 	v.record, v.version, v.seen = &r, 1, 1
 	return nil
@@ -425,8 +567,8 @@ func (v *view) Create(_ context.Context, r resourcelock.LeaderElectionRecord) er
 func (v *view) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.seen != v.version {
-		return errors.New("it was changed")
+	if v.seen != v.version || v.away.Load() || v.frozen.Load() {
+		return errors.New("it was changed, or may not be")
 	}
 	v.version++
 	v.record, v.seen = &r, v.version

@@ -13,5 +13,9 @@
 // have led all the while who has not. Only if an operator takes the leader's place away may another one lead beside him until then: Break
 // no leader of client-go, but end its process.
 //
+// A candidate that leads and cannot be told so, since its sessions are too short or the lease of [Beside] is out of its reach, makes way for
+// another one after two LeaseDurations, and stands again after two more. The log of client-go says why. The name of a leader is shown up to its
+// first 300 bytes, in a form that is safe to show: see coord.Printable.
+//
 // While programs change over, some lead by a Lease of Kubernetes and some by our election. See [Beside].
 package clientgo

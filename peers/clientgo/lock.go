@@ -32,6 +32,8 @@ type Lock struct {
 	told    bool          // it was, and has not said that it leads no more
 	barred  time.Time     // until when it is told nothing
 	kept    bool          // the term has been kept for a while although nobody asked
+	untold  time.Time     // since when it has asked and could not be told of the term; zero: it could
+	again   bool          // that was so when it last asked
 	leader  string        // who leads, as far as is known
 	trouble error         // why it does not stand
 }
@@ -50,11 +52,26 @@ const usually = 15 * time.Second
 // nobody is the identity of a leader that does not say who it is.
 const nobody = "somebody else"
 
+// mostShown is how many bytes are shown of a leader's name. The host of a pod and a UUID have less.
+const mostShown = 300
+
+// shown is who leads, as it may go to the log of every candidate: whoever may stand writes there what he likes.
+func shown(leader []byte) string {
+	if len(leader) > mostShown {
+		return coord.Printable(string(leader[:mostShown])) + "…"
+	}
+	return coord.Printable(string(leader))
+}
+
 // Get says who leads. If nobody does, or this one, it is client-go's to say by Update who it is.
 func (l *Lock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stand()
+	if !l.again { // all went well, or the lease of Beside is another's
+		l.untold = time.Time{}
+	}
+	l.again = false
 	r := resourcelock.LeaderElectionRecord{LeaseDurationSeconds: int(l.lasts / time.Second), RenewTime: metav1.Now()}
 	switch {
 	case l.leads() && l.record != nil:
@@ -87,6 +104,16 @@ func (l *Lock) Update(_ context.Context, r resourcelock.LeaderElectionRecord) er
 		l.told = false
 		return nil
 	}
+	if err := l.sure(r); err != nil {
+		return err
+	}
+	l.told, l.kept, l.record = true, false, &r
+	l.untold, l.again = time.Time{}, false
+	return nil
+}
+
+// sure returns nil if the term is sure to last for as long as an elector with this record will believe in it.
+func (l *Lock) sure(r resourcelock.LeaderElectionRecord) error {
 	if r.LeaseDurationSeconds > 0 {
 		l.lasts = time.Duration(r.LeaseDurationSeconds) * time.Second
 	}
@@ -95,11 +122,26 @@ func (l *Lock) Update(_ context.Context, r resourcelock.LeaderElectionRecord) er
 	case !l.leads():
 		return errors.Join(fmt.Errorf("turnwise: %s does not lead", l.identity), l.trouble)
 	case time.Until(l.term.Deadline()) < l.lasts:
-		return fmt.Errorf("turnwise: the term is sure for %v only, and a leader of client-go believes in it for %v: the client needs sessions (WithTTL) of twice that",
-			time.Until(l.term.Deadline()).Round(time.Millisecond), l.lasts)
+		return l.cannotTell(fmt.Errorf("turnwise: the term is sure for %v only, and a leader of client-go believes in it for %v: the client needs sessions (WithTTL) of twice that",
+			time.Until(l.term.Deadline()).Round(time.Millisecond), l.lasts))
 	}
-	l.told, l.kept, l.record = true, false, &r
 	return nil
+}
+
+// cannotTell notes that the elector has asked and could not be told of the term. When that has been so for two LeaseDurations, the term ends,
+// or this candidate would keep out all others and never lead. If the elector led before, it has given up by then. An elector of which
+// nobody knows the LeaseDuration yet gets twice its own pace.
+func (l *Lock) cannotTell(err error) error {
+	if l.again = true; l.untold.IsZero() {
+		l.untold = time.Now()
+	}
+	since := time.Since(l.untold)
+	if !l.leads() || since < 2*max(l.lasts, l.gap) {
+		return err
+	}
+	l.end()
+	l.told, l.barred = false, time.Now().Add(2*l.lasts) // so that others have time to come
+	return fmt.Errorf("%w; so it has been for %v, and another candidate may lead: this one stands again in %v", err, since.Round(time.Second), 2*l.lasts)
 }
 
 // RecordEvent does nothing: an election has no events.
@@ -174,7 +216,7 @@ func (l *Lock) end() {
 	if l.term != nil {
 		go l.term.Release()
 	}
-	l.leave, l.term, l.record = nil, nil, nil
+	l.leave, l.term, l.record, l.untold = nil, nil, nil, time.Time{}
 }
 
 // mendedIn is how long it waits before it tries again what was refused, and how long it stands before what it was refused is past.
@@ -239,7 +281,7 @@ func (l *Lock) serve(ctx context.Context, term *election.Term) {
 func (l *Lock) watch(ctx context.Context) {
 	for leader, err := range l.election.Observe(ctx) {
 		l.mu.Lock()
-		if l.leader = string(leader.Data); err != nil {
+		if l.leader = shown(leader.Data); err != nil {
 			l.leader = ""
 		}
 		l.mu.Unlock()

@@ -36,4 +36,10 @@ var peers = []Bug{
 		return err
 	}
 `, ``, testsIn("peers/clientgo", "TestProgramsChangeOverOneByOne")),
+	one("client-go: who cannot be told of its term keeps it",
+		"peers/clientgo/lock.go", `if !l.leads() || since < 2*max(l.lasts, l.gap) {`, `if l.leads() || since > 0 {`, testsIn("peers/clientgo", "TestWhoCannotBeToldOfItsTermMakesWay")),
+	one("client-go: who waits for the lease of another counts as one that cannot be told",
+		"peers/clientgo/lock.go", `if !l.again { //`, `if false { //`, testsIn("peers/clientgo", "TestWhoWaitsForTheLeaseOfAnotherKeepsItsPlace")),
+	one("client-go: a leader's name goes to the log as it is",
+		"peers/clientgo/lock.go", `l.leader = shown(leader.Data)`, `l.leader = string(leader.Data)`, testsIn("peers/clientgo", "TestALeadersNameIsShownSafelyAndNotAtLength")),
 }
