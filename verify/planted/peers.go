@@ -11,7 +11,9 @@ var peers = []Bug{
 		"peers/clientgo/lock.go", `case time.Until(l.term.Deadline()) < l.lasts:`, `case time.Until(l.term.Deadline()) < 0:`,
 		testsIn("peers/clientgo", "TestSessionsThatAreTooShortSaySo")),
 	one("client-go: a second term is taken for the first",
-		"peers/clientgo/lock.go", `l.told, l.barred = false, time.Now().Add(2*l.lasts)`, `l.told = false`,
+		"peers/clientgo/lock.go", `l.told, l.barred = false, time.Now().Add(2*l.lasts)
+	}`, `l.told = false
+	}`,
 		testsIn("peers/clientgo", "TestNobodyLeadsOnThroughTheTermOfAnother")),
 	one("client-go: whom nobody asks stands on",
 		"peers/clientgo/lock.go", `		default:
@@ -24,16 +26,16 @@ var peers = []Bug{
 			// The`, `		case false:
 			// The`, testsIn("peers/clientgo", "TestNobodyLeadsBesideOneThatWasStoppedAndStillBelieves")),
 	one("client-go: while programs change over, the lease alone decides",
-		"peers/clientgo/beside.go", `	if err := b.Lock.Update(ctx, r); err != nil {
+		"peers/clientgo/beside.go", `	if err := b.sure(r); err != nil {
 		return err
 	}
 	if err := change(ctx, r); err != nil {
-		return err
+		return b.lacks(err)
 	}
 	return b.Lock.Update(ctx, r)`, `	return change(ctx, r)`, testsIn("peers/clientgo", "TestProgramsChangeOverOneByOne")),
 	one("client-go: while programs change over, our election alone decides",
 		"peers/clientgo/beside.go", `	if err := change(ctx, r); err != nil {
-		return err
+		return b.lacks(err)
 	}
 `, ``, testsIn("peers/clientgo", "TestProgramsChangeOverOneByOne")),
 	one("client-go: who cannot be told of its term keeps it",
