@@ -424,7 +424,15 @@ func mixed(e *evidence) []flaw {
 // excused reports whether a worker may believe for too long, because it was paused, or because a server that was frozen ended its session
 // too early.
 func (e *evidence) excused(a *attempt) bool {
-	return e.wasPaused(a.worker, a.granted, a.believed) || a.outcome == lost && e.wasFrozen(a.granted, a.believed)
+	return e.wasPaused(a.worker, a.granted, a.believed) || (a.outcome == lost || e.wasRevoked(a)) && e.wasFrozen(a.granted, a.believed)
+}
+
+// wasRevoked reports whether a node that may be the worker's went together with its lease while he believed: he may let go at the word of it,
+// before he notes that he lost it. A barrier does not tell whose node is whose, so that of anybody in the line counts.
+func (e *evidence) wasRevoked(a *attempt) bool {
+	return slices.ContainsFunc(e.truth.nodes, func(s *standing) bool {
+		return s.revoked && s.line == a.line && e.truth.notBefore(s.gone) < a.believed && e.truth.notAfter(s.gone) > a.granted
+	})
 }
 
 // oddViews finds views of a group that cannot be.

@@ -382,6 +382,17 @@ func TestRoundsOfABarrierDoNotMix(t *testing.T) {
 	e.pauses = []pause{{3, 14 * ms, 19 * ms}}
 	require.Len(t, judge(e).mixed, 1, "of these one was paused")
 	require.Len(t, judge(e).failures(nil), 1)
+	e.truth = stamped(node("a", 1, 19)) // and the other let go at the word that its lease was taken away
+	e.truth.nodes[0].line, e.truth.nodes[0].revoked = "meeting", true
+	require.Len(t, judge(e).mixed, 1, "no server was frozen")
+	e.frozen = []pause{{0, 0, 15 * ms}}
+	require.Empty(t, judge(e).mixed, "a server that was frozen took it away too early")
+	e.truth.nodes[0].revoked = false
+	require.Len(t, judge(e).mixed, 1, "it left by itself")
+	e.truth.nodes[0].revoked, e.truth.nodes[0].gone = true, 40
+	require.Len(t, judge(e).mixed, 1, "it went later")
+	e.truth.nodes[0].gone, e.truth.nodes[0].line = 19, "another"
+	require.Len(t, judge(e).mixed, 1, "that was in another line")
 	e.forgot = true
 	require.Empty(t, judge(e).mixed, "the service began anew")
 }
