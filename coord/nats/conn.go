@@ -127,7 +127,7 @@ func (c *conn) check() error {
 	case !has:
 		return storekit.Denied("the server has no JetStream: write jetstream { store_dir: … } into its configuration")
 	case level < 1:
-		return storekit.Denied("it is NATS %s; it takes 2.11 or newer", c.nc.ConnectedServerVersion())
+		return storekit.Denied("it is NATS %s; it takes 2.12 or newer", c.nc.ConnectedServerVersion())
 	case cluster != "":
 		return storekit.Denied("the server is one of a cluster, of which nobody can tell whether it has forgotten something: use a server of its own")
 	case c.most < leastPayload:

@@ -1,4 +1,4 @@
-// Package nats carries turnwise's recipes on one NATS server with JetStream, 2.11 or newer. Use it if you run NATS anyway: a hand-off
+// Package nats carries turnwise's recipes on one NATS server with JetStream, 2.12 or newer. Use it if you run NATS anyway: a hand-off
 // takes a millisecond.
 //
 //	locks, err := nats.Connect(ctx, "nats://localhost:4222")
@@ -17,15 +17,15 @@
 //     what it had answered. Nobody can tell how a server was ended. So after each start of the server all sessions end, and nobody
 //     is granted anything until the longest TTL has passed.
 //   - With sync_interval: always, and with [WithMonitor], by which the store can see that, a restart forgets nothing, and sessions
-//     go on. All who share a stream must say the same about that: whoever has no monitor ends the memory of those who have one when he
-//     comes after a restart.
+//     go on. All who share a stream must say the same about that: whoever says otherwise is refused.
 //
 // The longest TTL is also what the first waits who uses a root, and whoever is new after a start of the server: the stream may have
 // been deleted, or the server may have been started with an older disk, while who held before is cut off.
 //
 // A disk that is put back to an earlier state is noticed by each client that has seen something newer. All clients notice when the
 // stream is deleted. Do not have a running server switch JetStream off and on again by a reload, with another disk in between: it is
-// the same server to all, and nobody waits. Nor put a backup of the stream back into a running server (nats stream restore): in the older
+// the same server to all, and nobody waits. Nor move the user that processes connect as to another account by a reload while anybody holds
+// something: there is another stream, or one that others have used before. Nor put a backup of the stream back into a running server (nats stream restore): in the older
 // format of backups it says itself when it was made, so nobody waits, and two may hold. Put it back, and start the server anew before
 // anybody connects.
 //

@@ -33,8 +33,11 @@ func (s *Store) hear(c *conn) (*earshot, error) {
 	over, end := context.WithCancelCause(c.over)
 	e.over = over
 	nc, err := s.connect(over, end, func(err error) {
-		if errors.Is(err, natsgo.ErrSlowConsumer) {
+		switch {
+		case errors.Is(err, natsgo.ErrSlowConsumer):
 			s.ears.missed()
+		case errors.Is(err, natsgo.ErrPermissionViolation): // the right to hear was taken away, and the subscription with it
+			end(err)
 		}
 	})
 	if err != nil {

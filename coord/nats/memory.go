@@ -174,14 +174,14 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 				m.lasts = s.monitor != ""
 			}
 		}
+		if m.lasts != (s.monitor != "") { // or who has none would end a memory that the others rely on
+			return nil, storekit.Denied("the others with the stream %s say WithMonitor (monitor in a URL) and we do not, or the other way round: "+
+				"say it everywhere or nowhere; to change it for all, stop all, and delete the stream", s.root)
+		}
 		if stays, err := s.goesOn(ctx, c, m, &info, seen); err != nil {
 			return nil, err
 		} else if !stays {
 			continue
-		}
-		if m.lasts != (s.monitor != "") { // or who has none would end a memory that the others rely on
-			return nil, storekit.Denied("the others with the stream %s say WithMonitor (monitor in a URL) and we do not, or the other way round: "+
-				"say it everywhere or nowhere; to change it for all, stop all, and delete the stream", s.root)
 		}
 		m.last.Saw(int64(info.State.Last))
 		m.latest.CompareAndSwap(nil, &c.run)
