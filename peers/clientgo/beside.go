@@ -2,6 +2,8 @@ package clientgo
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
@@ -14,11 +16,14 @@ import (
 //  3. when none of the old ones is left, roll out programs that lead by the lock alone: they exclude those of 2.
 //
 // Do not roll out 3 while any of 1 is left. Going back is the same, from 3 to 1.
-func Beside(l *Lock, lease resourcelock.Interface) resourcelock.Interface { return &both{l, lease} }
+func Beside(l *Lock, lease resourcelock.Interface) resourcelock.Interface {
+	return &both{Lock: l, lease: lease}
+}
 
 type both struct {
 	*Lock
-	lease resourcelock.Interface
+	lease  resourcelock.Interface
+	holder string // of the lease, as was seen last
 }
 
 // Get says who leads by our election, unless that is this one; then, who leads by the lease.
@@ -27,10 +32,26 @@ func (b *both) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	if err != nil || !b.ours() {
 		return r, raw, err
 	}
-	if r, raw, err = b.lease.Get(ctx); err != nil { // if it is not there, the elector makes it, and that counts
-		err = b.lacks(err)
+	if until := b.until(); time.Now().Before(until) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, until)
+		defer cancel()
 	}
-	return r, raw, err
+	if r, raw, err = b.lease.Get(ctx); err != nil { // if it is not there, the elector makes it, and that counts
+		return r, raw, b.lacks(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.holder = r.HolderIdentity
+	return r, raw, nil
+}
+
+// until is how long the lease may take to answer an elector that was told that it leads: with ReleaseOnCancel it believes so until it has asked
+// once more, and given up the lease, and gives each of these a time of its own.
+func (b *both) until() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.believesUntil().Add(-b.lasts / 16)
 }
 
 // Create makes the lease.
@@ -41,29 +62,46 @@ func (b *both) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 // Update updates both, and gives up the lease first.
 func (b *both) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	if r.HolderIdentity == "" {
-		err := b.lease.Update(ctx, r)
+		err := b.giveUp(ctx, r)
 		_ = b.Lock.Update(ctx, r)
 		return err
 	}
 	return b.while(ctx, r, b.lease.Update)
 }
 
+// giveUp gives up the lease, unless it is another's by now: client-go does not look whose it is.
+func (b *both) giveUp(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	ctx, cancel := context.WithDeadline(ctx, b.until())
+	defer cancel()
+	b.mu.Lock()
+	holder := b.holder
+	b.mu.Unlock()
+	if holder != b.lease.Identity() {
+		return fmt.Errorf("turnwise: the lease is of %s by now", shown([]byte(holder)))
+	}
+	return b.lease.Update(ctx, r)
+}
+
 // while changes the lease while our term lasts, and for long enough after that.
 func (b *both) while(ctx context.Context, r resourcelock.LeaderElectionRecord, change func(context.Context, resourcelock.LeaderElectionRecord) error) error {
-	if err := b.sure(r); err != nil {
+	asked := time.Now()
+	if err := b.sure(r, asked); err != nil {
 		return err
 	}
 	if err := change(ctx, r); err != nil {
 		return b.lacks(err)
 	}
-	return b.Lock.Update(ctx, r)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.holder = r.HolderIdentity
+	return b.tell(r, asked)
 }
 
 // sure returns nil if our term is sure to last.
-func (b *both) sure(r resourcelock.LeaderElectionRecord) error {
+func (b *both) sure(r resourcelock.LeaderElectionRecord, asked time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.Lock.sure(r)
+	return b.Lock.sure(r, asked)
 }
 
 // lacks notes that the elector cannot lead since the lease fails, though our term lasts.

@@ -25,11 +25,11 @@ type Lock struct {
 	leave   context.CancelFunc // ends the candidacy; nil: it does not stand
 	idle    *time.Timer        // ends it as well, when nobody has asked for long
 	asked   time.Time          // when somebody has
-	gap     time.Duration      // the longest between two times that somebody asked, while it stood; zero: nobody knows yet
+	gap     time.Duration      // the longest of late between two times that somebody asked, while it stood; zero: nobody knows yet
 	term    *election.Term     // nil: somebody else leads
 	record  *resourcelock.LeaderElectionRecord
 	lasts   time.Duration // how long an elector believes to lead once it was told so
-	told    bool          // it was, and has not said that it leads no more
+	told    time.Time     // when it asked, and was told so; zero: it was not, or has said that it leads no more
 	barred  time.Time     // until when it is told nothing
 	kept    bool          // the term has been kept for a while although nobody asked
 	untold  time.Time     // since when it has asked and could not be told of the term; zero: it could
@@ -100,20 +100,28 @@ func (l *Lock) Update(_ context.Context, r resourcelock.LeaderElectionRecord) er
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r.HolderIdentity == "" {
+		l.told = time.Time{}
 		l.end()
-		l.told = false
 		return nil
 	}
-	if err := l.sure(r); err != nil {
+	return l.tell(r, time.Now())
+}
+
+// tell has the elector lead, which asked at that time.
+func (l *Lock) tell(r resourcelock.LeaderElectionRecord, asked time.Time) error {
+	if err := l.sure(r, asked); err != nil {
 		return err
 	}
-	l.told, l.kept, l.record = true, false, &r
+	l.told, l.kept, l.record = asked, false, &r
 	l.untold, l.again = time.Time{}, false
 	return nil
 }
 
-// sure returns nil if the term is sure to last for as long as an elector with this record will believe in it.
-func (l *Lock) sure(r resourcelock.LeaderElectionRecord) error {
+// believesUntil is the last time at which the elector may believe that it leads.
+func (l *Lock) believesUntil() time.Time { return l.told.Add(l.lasts) }
+
+// sure returns nil if the term is sure to last for as long as an elector with this record, which asked at that time, will believe in it.
+func (l *Lock) sure(r resourcelock.LeaderElectionRecord, asked time.Time) error {
 	if r.LeaseDurationSeconds > 0 {
 		l.lasts = time.Duration(r.LeaseDurationSeconds) * time.Second
 	}
@@ -121,9 +129,9 @@ func (l *Lock) sure(r resourcelock.LeaderElectionRecord) error {
 	switch {
 	case !l.leads():
 		return errors.Join(fmt.Errorf("turnwise: %s does not lead", l.identity), l.trouble)
-	case time.Until(l.term.Deadline()) < l.lasts:
+	case l.term.Deadline().Sub(asked) < l.lasts:
 		return l.cannotTell(fmt.Errorf("turnwise: the term is sure for %v only, and a leader of client-go believes in it for %v: the client needs sessions (WithTTL) of twice that",
-			time.Until(l.term.Deadline()).Round(time.Millisecond), l.lasts))
+			l.term.Deadline().Sub(asked).Round(time.Millisecond), l.lasts))
 	}
 	return nil
 }
@@ -140,7 +148,7 @@ func (l *Lock) cannotTell(err error) error {
 		return err
 	}
 	l.end()
-	l.told, l.barred = false, time.Now().Add(2*l.lasts) // so that others have time to come
+	l.told, l.barred = time.Time{}, time.Now().Add(2*l.lasts) // so that others have time to come
 	return fmt.Errorf("%w; so it has been for %v, and another candidate may lead: this one stands again in %v", err, since.Round(time.Second), 2*l.lasts)
 }
 
@@ -174,14 +182,14 @@ func (l *Lock) stand() {
 	before := l.asked
 	l.asked = time.Now()
 	if l.leave != nil {
-		l.gap = max(l.gap, l.asked.Sub(before))
+		l.gap = max(l.gap/2, l.asked.Sub(before))
 		l.idle.Reset(l.mayIdle())
 		return
 	}
-	if l.told {
+	if !l.told.IsZero() {
 		// The elector does not know that the term is over, and takes a second one for the same, although somebody else may have led
 		// in between. So it is told nothing until it has given up.
-		l.told, l.barred = false, time.Now().Add(2*l.lasts)
+		l.told, l.barred = time.Time{}, time.Now().Add(2*l.lasts)
 	}
 	if time.Now().Before(l.barred) {
 		return
@@ -193,7 +201,7 @@ func (l *Lock) stand() {
 		defer l.mu.Unlock()
 		switch {
 		case ctx.Err() != nil || time.Since(l.asked) < l.mayIdle(): // it has asked meanwhile
-		case l.told && !l.kept:
+		case !l.told.IsZero() && !l.kept:
 			// The process may have been stopped, and goes on. Then its elector believes for a while yet that it leads, so the term
 			// stays until that is over, and it is told nothing.
 			l.kept, l.barred = true, time.Now().Add(2*l.lasts)
@@ -206,15 +214,16 @@ func (l *Lock) stand() {
 	go l.campaign(ctx)
 }
 
-// end ends the candidacy, or the term.
+// end ends the candidacy, or the term. As long as the elector believes that it leads its place stays, whatever has become of the term: the
+// service may not have ended it, as when the client was closed.
 func (l *Lock) end() {
 	if l.leave == nil {
 		return
 	}
 	l.leave()
 	l.idle.Stop()
-	if l.term != nil {
-		go l.term.Release()
+	if term := l.term; term != nil {
+		time.AfterFunc(time.Until(l.believesUntil()), func() { _ = term.Release() })
 	}
 	l.leave, l.term, l.record, l.untold = nil, nil, nil, time.Time{}
 }
@@ -238,7 +247,7 @@ func (l *Lock) campaign(ctx context.Context) {
 		l.trouble = err
 		l.mu.Unlock()
 		switch {
-		case errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrInvalid):
+		case isForGood(err):
 			return
 		case coord.IsLasting(err): // an operator may mend it
 			_ = driverkit.Sleep(ctx, driverkit.Jitter(mendedIn))
@@ -246,6 +255,11 @@ func (l *Lock) campaign(ctx context.Context) {
 			_ = retries.Sleep(ctx, began)
 		}
 	}
+}
+
+// isForGood reports whether nobody can mend what an error says.
+func isForGood(err error) bool {
+	return errors.Is(err, coord.ErrClosed) || errors.Is(err, coord.ErrInvalid)
 }
 
 // isWellAgain records that it has stood for a while and not been refused.
@@ -279,11 +293,17 @@ func (l *Lock) serve(ctx context.Context, term *election.Term) {
 
 // watch notes who leads.
 func (l *Lock) watch(ctx context.Context) {
-	for leader, err := range l.election.Observe(ctx) {
-		l.mu.Lock()
-		if l.leader = shown(leader.Data); err != nil {
-			l.leader = ""
+	for ctx.Err() == nil {
+		for leader, err := range l.election.Observe(ctx) {
+			if isForGood(err) {
+				return
+			}
+			l.mu.Lock()
+			if l.leader = shown(leader.Data); err != nil {
+				l.leader = ""
+			}
+			l.mu.Unlock()
 		}
-		l.mu.Unlock()
+		_ = driverkit.Sleep(ctx, driverkit.Jitter(mendedIn)) // it was refused
 	}
 }

@@ -47,6 +47,8 @@ var nats = []Bug{
 	one("nats: who has no monitor ends the memory of those who have one",
 		"coord/nats/memory.go", `m.lasts, err = strconv.ParseBool(info.Config.Metadata[lastsTag]); err != nil`, `err == nil`,
 		testsIn("coord/nats", "TestWhoHasNoMonitorDoesNotEndTheMemoryOfThoseWhoHaveOne")),
+	one("nats: who may not hear any more goes on as if he heard",
+		"coord/nats/hear.go", `		case errors.Is(err, natsgo.ErrPermissionViolation): // the`, `		case err == nil: // the`, testsIn("coord/nats", "TestWhoMayHearAgainIsTold")),
 	one("nats: any server's monitor will do",
 		"coord/nats/conn.go", `	case says.ID != c.run:`, `	case says.ID == "":`, testsIn("coord/nats", "TestAMonitorMustShowWhatIsPromised")),
 	one("nats: a server may answer before a write is on its disk",
