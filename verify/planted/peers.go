@@ -37,7 +37,7 @@ var peers = []Bug{
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.holder = r.HolderIdentity
-	return b.tell(r, asked)`, `	b.holder, asked = r.HolderIdentity, time.Time{}
+	return b.tell(r, asked)`, `	_ = asked
 	return change(ctx, r)`, testsIn("peers/clientgo", "TestProgramsChangeOverOneByOne")),
 	one("client-go: while programs change over, our election alone decides",
 		"peers/clientgo/beside.go", `	if err := change(ctx, r); err != nil {
