@@ -24,10 +24,10 @@
 //
 // A disk that is put back to an earlier state is noticed by each client that has seen something newer. All clients notice when the
 // stream is deleted. Do not have a running server switch JetStream off and on again by a reload, with another disk in between: it is
-// the same server to all, and nobody waits. Nor move the user that processes connect as to another account by a reload while anybody holds
-// something: there is another stream, or one that others have used before. Nor put a backup of the stream back into a running server (nats stream restore): in the older
-// format of backups it says itself when it was made, so nobody waits, and two may hold. Put it back, and start the server anew before
-// anybody connects.
+// the same server to all, and nobody waits. Nor move the user that processes connect as to another account by a reload while anybody
+// holds something: there is another stream, or one that others have used before. Nor put a backup of the stream back into a running
+// server (nats stream restore): in the older format of backups it says itself when it was made, so nobody waits, and two may hold. Put it
+// back, and start the server anew before anybody connects.
 //
 // # One server
 //

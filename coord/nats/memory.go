@@ -24,10 +24,9 @@ import (
 // subject to one stream only would not do: two streams that are made at the same moment may share one. Whoever notices that a
 // memory is over deletes the stream, and makes it anew. If somebody else has done that just before, a memory ends early.
 type memory struct {
-	id    string
-	run   string        // of the server, when the memory began
-	lasts bool          // until something has gone, and not only until the server is started anew
-	age   time.Duration // how long it has lasted, by the server's clock: negative if that was set back
+	id  string
+	run string        // of the server, when the memory began
+	age time.Duration // how long it has lasted, by the server's clock: negative if that was set back
 
 	made     time.Time     // when its stream was made, by the server's clock: somebody else may make one with our ID
 	last     driverkit.Max // the greatest number of a message that was seen
@@ -46,12 +45,12 @@ func (m *memory) For() time.Duration { return m.age }
 func (m *memory) registers(root string) string { return root + ".r." + m.id }
 
 const (
-	layoutTag = "turnwise-layout"
-	memoryTag = "turnwise-memory"
-	runTag    = "turnwise-server"
-	firstTag  = "turnwise-first"
-	lastsTag  = "turnwise-monitor" // whether those who use the stream have one
-	layout    = "1"
+	layoutTag  = "turnwise-layout"
+	memoryTag  = "turnwise-memory"
+	runTag     = "turnwise-server"
+	firstTag   = "turnwise-first"
+	monitorTag = "turnwise-monitor" // whether those who use the stream have one
+	layout     = "1"
 )
 
 // stream is how a stream is made. What others may have set besides is there to be refused.
@@ -109,7 +108,7 @@ func (s *Store) streamOf(id, run string) stream {
 	m := memory{id: id}
 	return stream{
 		Name: s.root, Subjects: []string{m.registers(s.root) + ".>"},
-		Metadata: map[string]string{layoutTag: layout, memoryTag: id, runTag: run, firstTag: newID(), lastsTag: strconv.FormatBool(s.monitor != "")},
+		Metadata: map[string]string{layoutTag: layout, memoryTag: id, runTag: run, firstTag: newID(), monitorTag: strconv.FormatBool(s.monitor != "")},
 		Storage:  "file", Retention: "limits", Discard: "old", PerSubject: 1, MaxMessages: -1, MaxBytes: -1, MaxSize: -1, Replicas: 1,
 		MessageTTL: true, DenyDelete: true, DenyPurge: true,
 		Republish: &republish{m.registers(s.root) + ".>", s.toldSubject(), true},
@@ -170,13 +169,6 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 		}
 		if m != last {
 			m.run = info.Config.Metadata[runTag]
-			if m.lasts, err = strconv.ParseBool(info.Config.Metadata[lastsTag]); err != nil { // an earlier build has made the stream
-				m.lasts = s.monitor != ""
-			}
-		}
-		if m.lasts != (s.monitor != "") { // or who has none would end a memory that the others rely on
-			return nil, storekit.Denied("the others with the stream %s say WithMonitor (monitor in a URL) and we do not, or the other way round: "+
-				"say it everywhere or nowhere; to change it for all, stop all, and delete the stream", s.root)
 		}
 		if stays, err := s.goesOn(ctx, c, m, &info, seen); err != nil {
 			return nil, err
@@ -293,11 +285,16 @@ func (s *Store) still(ctx context.Context, c *conn, m *memory, ask any) (streamI
 	return info, nil
 }
 
-// isOurs refuses a stream that is not as we make it: one that throws messages away by itself, or that changes them.
+// isOurs refuses a stream that is not as we make it: one that throws messages away by itself, or that changes them. And one of those who say
+// otherwise about a monitor: who has none would end a memory that the others rely on. An earlier build did not write down what it said.
 func (s *Store) isOurs(c *conn, m *memory, info *streamInfo) error {
 	is, want := info.Config, s.streamOf(m.id, "")
 	if is.Metadata[layoutTag] != layout || !isID(m.id) {
 		return storekit.Denied("the stream %s is not ours, or of another version of turnwise: name another root with WithRoot", s.root)
+	}
+	if has, err := strconv.ParseBool(is.Metadata[monitorTag]); err == nil && has != (s.monitor != "") {
+		return storekit.Denied("the others with the stream %s say WithMonitor (monitor in a URL) and we do not, or the other way round: "+
+			"say it everywhere or nowhere; to change it for all, stop all, and delete the stream", s.root)
 	}
 	if leader := info.Cluster.Leader; leader != "" && leader != c.name {
 		return storekit.Denied("the stream is at the server %.100q, and we are connected to another one: connect to that", leader)
@@ -343,7 +340,7 @@ func (s *Store) hasLost(ctx context.Context, c *conn, m *memory, info *streamInf
 // isOver reports whether a memory must not be gone on with. seen is the greatest number that was seen before info was asked for: what was
 // seen since may be greater than that of a stream that has lost nothing.
 func (s *Store) isOver(ctx context.Context, c *conn, m *memory, info *streamInfo, seen int64) (bool, error) {
-	if m.wentBack.Load() || !info.isOf(m) || int64(info.State.Last) < seen || !m.lasts && m.run != c.run {
+	if m.wentBack.Load() || !info.isOf(m) || int64(info.State.Last) < seen || s.monitor == "" && m.run != c.run {
 		return true, nil
 	}
 	return s.hasLost(ctx, c, m, info)
@@ -352,7 +349,7 @@ func (s *Store) isOver(ctx context.Context, c *conn, m *memory, info *streamInfo
 // recognize refuses a connection to a server that does not have the memory that we know, and the first one to a server that was started
 // anew: it may have an older disk, and others have made up for what that lacks.
 func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
-	if !known.lasts && known.run != c.run {
+	if s.monitor == "" && known.run != c.run {
 		return s.forgot(known)
 	}
 	if _, err := s.still(ctx, c, known, nil); isGone(err) {
