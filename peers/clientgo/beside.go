@@ -85,30 +85,21 @@ func (b *both) giveUp(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 // while changes the lease while our term lasts, and for long enough after that.
 func (b *both) while(ctx context.Context, r resourcelock.LeaderElectionRecord, change func(context.Context, resourcelock.LeaderElectionRecord) error) error {
 	asked := time.Now()
-	if err := b.sure(r, asked); err != nil {
+	if err := b.locked(func() error { return b.sure(r, asked) }); err != nil {
 		return err
 	}
 	if err := change(ctx, r); err != nil {
 		return b.lacks(err)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.holder = r.HolderIdentity
-	return b.tell(r, asked)
-}
-
-// sure returns nil if our term is sure to last.
-func (b *both) sure(r resourcelock.LeaderElectionRecord, asked time.Time) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Lock.sure(r, asked)
+	return b.locked(func() error {
+		b.holder = r.HolderIdentity
+		return b.tell(r, asked)
+	})
 }
 
 // lacks notes that the elector cannot lead since the lease fails, though our term lasts.
 func (b *both) lacks(err error) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.cannotTell(err)
+	return b.locked(func() error { return b.cannotTell(err) })
 }
 
 func (b *both) RecordEvent(text string) { b.lease.RecordEvent(text) }

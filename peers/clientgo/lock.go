@@ -262,6 +262,13 @@ func isForGood(err error) bool {
 	return errors.Is(err, coord.ErrClosed) || errors.Is(err, coord.ErrInvalid)
 }
 
+// locked does something that must not be mixed with anything else.
+func (l *Lock) locked(do func() error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return do()
+}
+
 // isWellAgain records that it has stood for a while and not been refused.
 func (l *Lock) isWellAgain() {
 	l.mu.Lock()
@@ -295,14 +302,14 @@ func (l *Lock) serve(ctx context.Context, term *election.Term) {
 func (l *Lock) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		for leader, err := range l.election.Observe(ctx) {
-			if isForGood(err) {
-				return
-			}
 			l.mu.Lock()
 			if l.leader = shown(leader.Data); err != nil {
 				l.leader = ""
 			}
 			l.mu.Unlock()
+			if isForGood(err) {
+				return
+			}
 		}
 		_ = driverkit.Sleep(ctx, driverkit.Jitter(mendedIn)) // it was refused
 	}

@@ -28,16 +28,16 @@ var peers = []Bug{
 			// The`, `		case false:
 			// The`, testsIn("peers/clientgo", "TestNobodyLeadsBesideOneThatWasStoppedAndStillBelieves")),
 	one("client-go: while programs change over, the lease alone decides",
-		"peers/clientgo/beside.go", `	if err := b.sure(r, asked); err != nil {
+		"peers/clientgo/beside.go", `	if err := b.locked(func() error { return b.sure(r, asked) }); err != nil {
 		return err
 	}
 	if err := change(ctx, r); err != nil {
 		return b.lacks(err)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.holder = r.HolderIdentity
-	return b.tell(r, asked)`, `	_ = asked
+	return b.locked(func() error {
+		b.holder = r.HolderIdentity
+		return b.tell(r, asked)
+	})`, `	_ = asked
 	return change(ctx, r)`, testsIn("peers/clientgo", "TestProgramsChangeOverOneByOne")),
 	one("client-go: while programs change over, our election alone decides",
 		"peers/clientgo/beside.go", `	if err := change(ctx, r); err != nil {
