@@ -109,14 +109,14 @@ const busy = 5 * time.Second
 // else to do meanwhile, the server seems slow, and is then kept busy for too short a time.
 func takes(t *testing.T, address, commands string) time.Duration {
 	t.Helper()
-	least := tries(t, address, commands)
+	least := takesOnce(t, address, commands)
 	for range 2 {
-		least = min(least, tries(t, address, commands))
+		least = min(least, takesOnce(t, address, commands))
 	}
 	return least
 }
 
-func tries(t *testing.T, address, commands string) time.Duration {
+func takesOnce(t *testing.T, address, commands string) time.Duration {
 	t.Helper()
 	start := time.Now()
 	c := sends(t, address, commands+"ECHO his-is-all\r\n")

@@ -68,8 +68,10 @@ func (s *scene) openStore(ctx context.Context) (err error) {
 }
 
 // addresses are those of the servers, if there are any.
-func (s *scene) addresses() (all []string) {
-	for _, m := range s.group {
+func (s *scene) addresses() []string { return addressesOf(s.group) }
+
+func addressesOf(members []*servers.Member) (all []string) {
+	for _, m := range members {
 		all = append(all, m.Addr())
 	}
 	return all

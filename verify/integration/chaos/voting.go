@@ -55,6 +55,8 @@ func emptied(s *scene) (heal func() error, err error) {
 func replaced(s *scene) (heal func() error, err error) {
 	i := s.random.IntN(len(s.group))
 	old, next := s.group[i], s.spare
+	group := slices.Clone(s.group)
+	group[i] = next
 	if err := flush(next); err != nil { // it may have been of the group before
 		return nil, err
 	}
@@ -64,15 +66,11 @@ func replaced(s *scene) (heal func() error, err error) {
 		comesBack = start(old)
 	}
 	return func() error {
-		s.group = slices.Clone(s.group)
-		s.group[i], s.spare = next, old
-		if err := s.meanwhile("one is replaced", func() error { return reformQuorum(s.addresses()) }); err != nil {
+		if err := s.meanwhile("one is replaced", func() error { return reformQuorum(addressesOf(group)) }); err != nil {
 			return err
 		}
-		for _, slot := range s.slots {
-			slot.proxies[i].Lead(next.Addr())
-			slot.proxies[i].Cut()
-		}
+		s.group, s.spare = group, old
+		lead(s.slots, i, next)
 		if err := comesBack(); err != nil {
 			return err
 		}
@@ -110,15 +108,17 @@ func (s *scene) meanwhile(what string, do func() error) error {
 func astray(s *scene) (heal func() error, err error) {
 	i := s.random.IntN(len(s.group))
 	other := s.group[(i+1+s.random.IntN(len(s.group)-1))%len(s.group)]
-	lead := func(slots []*slot, to *servers.Member) {
-		for _, slot := range slots {
-			slot.proxies[i].Lead(to.Addr())
-			slot.proxies[i].Cut()
-		}
-	}
 	slots := s.someSlots()
-	lead(slots, other)
-	return func() error { lead(slots, s.group[i]); return nil }, nil
+	lead(slots, i, other)
+	return healed(func() { lead(slots, i, s.group[i]) }), nil
+}
+
+// lead has the name of a server lead workers to a member from now on.
+func lead(slots []*slot, i int, to *servers.Member) {
+	for _, slot := range slots {
+		slot.proxies[i].Lead(to.Addr())
+		slot.proxies[i].Cut()
+	}
 }
 
 // appendNothing has one server write nothing down for a while, and then crash: it starts with what it had before. A single one has
