@@ -10,6 +10,7 @@ import (
 	"github.com/turnwise/turnwise/coord"
 	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/storecheck"
+	"github.com/turnwise/turnwise/recipes/mutex"
 )
 
 func joined(t *testing.T, ttl time.Duration, opts ...Option) *coord.Client {
@@ -121,5 +122,45 @@ func TestABackupThatIsPutBackWhileSomebodyIsIdleLetsHimInBesideNobody(t *testing
 	h2 := storecheck.Locked(t, other, "orders")
 	if h.Err() == nil && h2.Err() == nil {
 		t.Errorf("two hold: tokens %v and %v", h.Token(), h2.Token())
+	}
+}
+
+// While no watch is open nobody can tell whether the server is another one: they are refused, or each is cut at once and the next one waits a
+// little. All else is answered. (Only the end of a watch was news.)
+func TestABackupThatIsPutBackWhileNoWatchIsOpenLetsNobodyIn(t *testing.T) {
+	const ttl = 4 * time.Second
+	for _, how := range []string{"watches are refused", "watches are cut at once"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t)
+			w, o := inFrontOf(t, f), inFrontOf(t, f) // the ways of the holder and of the other
+			holder := joined(t, ttl, WithServer(w.server.URL))
+			other := joined(t, ttl, WithServer(o.server.URL))
+			turn(t, holder, "warm")
+			turn(t, other, "warm")
+			if how == "watches are refused" {
+				o.refused.Store(true)
+			} else {
+				o.brief.Store(true)
+			}
+			o.server.CloseClientConnections()
+			storecheck.Eventually(t, "watches are asked for in vain", func() bool { return o.vain.Load() > 3 })
+			putBack := f.keep()
+			h := storecheck.Locked(t, holder, "orders")
+			time.Sleep(ttl * 3 / 8) // all are renewed: changed since the backup
+			w.server.CloseClientConnections()
+			w.server.Listener.Close()
+			putBack(1000)
+			o.server.CloseClientConnections()
+			time.Sleep(50 * time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*ttl)
+			defer cancel()
+			if h2, err := mutex.New(other, "orders").Lock(ctx); err == nil && h.Err() == nil && h2.Err() == nil {
+				t.Errorf("two hold: tokens %v and %v", h.Token(), h2.Token())
+			}
+			o.refused.Store(false)
+			o.brief.Store(false)
+			turn(t, other, "another")
+		})
 	}
 }

@@ -28,7 +28,8 @@
 // up for them, it is noticed by the next look at a lease that was changed since the backup, such as that of its own session; and the
 // session of somebody who only waits is changed once in five TTLs. Then all sessions end, and nobody is granted
 // anything until the longest TTL has passed. Likewise when somebody has deleted the lease NAME-memory. Who comes first in a
-// namespace waits that long, too, since he cannot tell whether somebody has emptied it.
+// namespace waits that long, too, since he cannot tell whether somebody has emptied it. While no watch is open nobody can tell
+// whether the API server was away; so whoever is about to hold something then has his session renewed first.
 //
 // # What it does not promise
 //

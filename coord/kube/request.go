@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
-	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
@@ -102,9 +101,6 @@ func (s *Store) askOnce(ctx context.Context, q request, out any) (date time.Time
 	}
 	if err != nil {
 		return date, fmt.Errorf("the API server's answer: %w", err)
-	}
-	if s.news.Tells() {
-		return date, register.ErrRestarted
 	}
 	date, _ = http.ParseTime(resp.Header.Get("Date"))
 	return date, nil

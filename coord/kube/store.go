@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync/atomic"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/driver/driverkit"
@@ -20,13 +21,17 @@ type Store struct {
 	hangUp func()      // closes the connections, if they are ours
 	found  atomic.Bool // an API server was there, and the store is open
 
-	news storekit.News // a watch was cut: the HTTP client connects again by itself, and the server may have an older disk
+	streams streams
 
 	known *storekit.Known[*memory]
 	life  *driverkit.Life // what listens runs on it
 }
 
-var _ register.Store = (*Store)(nil)
+var _ register.Reconnecting = (*Store)(nil)
+
+// RunsSince goes by the watches. Each ends with the server that it leads to, while all else connects again. So as long as one is open,
+// and none was cut, the server is the same.
+func (s *Store) RunsSince() time.Time { return s.streams.unbroken() }
 
 // Strength returns what Kubernetes promises: an API server answers a write when a majority of etcd has it on disk.
 func (s *Store) Strength() driver.Strength {

@@ -19,6 +19,8 @@ type front struct {
 	server  *httptest.Server
 	stalled atomic.Bool // what is watched does not arrive
 	refused atomic.Bool // watches are refused, and those that there are end
+	brief   atomic.Bool // watches say something, and are cut at once
+	vain    atomic.Int64
 	writes  atomic.Int64
 }
 
@@ -48,7 +50,14 @@ func inFrontOf(t testing.TB, f *fake) *front {
 			w.writes.Add(1)
 		}
 		if r.URL.Query().Has("watch") {
-			if w.refused.Load() {
+			switch {
+			case w.brief.Load():
+				w.vain.Add(1)
+				answer(out, 200, map[string]any{"type": "BOOKMARK", "object": map[string]any{"kind": "Lease",
+					"metadata": map[string]any{"resourceVersion": r.URL.Query().Get("resourceVersion")}}})
+				return
+			case w.refused.Load():
+				w.vain.Add(1)
 				refuse(out, 503, "ServiceUnavailable", "not now", nil)
 				return
 			}

@@ -80,12 +80,56 @@ func (w *watch) locate(ctx context.Context, known *memory) error {
 type stream struct {
 	body  io.ReadCloser
 	end   func()
-	until time.Time // the server ends it then
+	begun time.Time // the server had answered by then
+	until time.Time // the server ends it then, or a little later
+}
+
+// streams are those that are open.
+type streams struct {
+	mu   sync.Mutex
+	open map[*stream]bool
+	cut  time.Time // when one ended last that was to last longer
+}
+
+func (s *streams) add(st *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = make(map[*stream]bool)
+	}
+	s.open[st] = true
+}
+
+func (s *streams) remove(st *stream, wasCut bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, st)
+	if wasCut {
+		s.cut = time.Now()
+	}
+}
+
+// unbroken returns since when one has been open all the time, and none was cut; the zero time if none is.
+func (s *streams) unbroken() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var first time.Time
+	for st := range s.open {
+		if first.IsZero() || st.begun.Before(first) {
+			first = st.begun
+		}
+	}
+	if first.IsZero() || first.After(s.cut) {
+		return first
+	}
+	return s.cut
 }
 
 // open has the server tell what comes after the revision. ctx is for the opening alone; the stream ends with the memory.
 func (w *watch) open(ctx context.Context) (*stream, error) {
 	patience := watchFor + rand.N(watchFor/5) // so that not all that began together begin again together
+	patience = patience.Truncate(time.Second) // the server counts seconds
+	until := time.Now().Add(patience)
 	life, cancel := context.WithTimeout(w.memory.over, patience+openFor)
 	stop := context.AfterFunc(ctx, cancel)
 	resp, err := w.s.send(life, request{method: http.MethodGet, query: url.Values{
@@ -100,22 +144,30 @@ func (w *watch) open(ctx context.Context) (*stream, error) {
 		cancel()
 		return nil, err
 	}
-	return &stream{resp.Body, func() { cancel(); resp.Body.Close() }, time.Now().Add(patience)}, nil
+	st := &stream{resp.Body, func() { cancel(); resp.Body.Close() }, time.Now(), until}
+	w.s.streams.add(st)
+	return st, nil
 }
+
+// brief is a stream that was cut at once, and the next one may be, too: a proxy may do that, or a server that stops.
+const brief = time.Second
 
 // run follows one stream after the other until ctx ends.
 func (w *watch) run(ctx context.Context, st *stream) {
-	said := false // once for each time that it is away
+	said := false                 // once for each time that it is away
+	var retries driverkit.Retries // after brief streams
 	for tries := 0; ; tries++ {
 		if st != nil {
+			tries = 0
 			stop := context.AfterFunc(ctx, st.end)
-			if w.follow(st.body) {
-				tries, said = 0, false
-			}
+			w.follow(st.body)
 			stop()
 			st.end()
-			if ctx.Err() == nil && time.Until(st.until) > time.Second { // not as it was to end: the server may have been away
-				w.s.news.Happened()
+			w.s.streams.remove(st, ctx.Err() == nil && time.Until(st.until) > time.Second)
+			if time.Since(st.begun) >= brief {
+				said, retries = false, driverkit.Retries{}
+			} else if retries.Sleep(ctx, st.begun) != nil {
+				return
 			}
 		}
 		if tries > 0 && driverkit.Sleep(ctx, driverkit.Jitter(driverkit.Pause(tries-1))) != nil || ctx.Err() != nil {
@@ -156,19 +208,19 @@ type event struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// follow hears what a stream says until it ends. It reports whether it said anything.
-func (w *watch) follow(body io.Reader) (some bool) {
+// follow hears what a stream says until it ends.
+func (w *watch) follow(body io.Reader) {
 	bounded := &bounded{from: body}
-	for d := json.NewDecoder(bounded); ; some = true {
+	for d := json.NewDecoder(bounded); ; {
 		bounded.again()
 		var e event
 		if d.Decode(&e) != nil {
-			return some
+			return
 		}
 		if err := w.take(e); err != nil {
 			w.revision = ""
 			w.s.Log.Debug("kube: what was told may be lost", "err", storekit.OneLine(err))
-			return some
+			return
 		}
 	}
 }

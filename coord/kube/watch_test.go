@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -141,4 +142,89 @@ func TestABusyServerIsAskedAgainWhenItSays(t *testing.T) {
 		t.Errorf("read: %v, after %v", err, time.Since(begun))
 	}
 	busy.Store(0)
+}
+
+// A proxy or a server may cut each watch at once. It is not asked for another one all the time, and all else goes on. (It was asked as
+// fast as it answered, and each cut made a request fail: no session could be renewed.)
+func TestWatchesThatAreCutAtOnceHoldUpNothing(t *testing.T) {
+	const ttl = 2 * time.Second
+	t.Parallel()
+	w := inFrontOf(t, newFake(t))
+	w.brief.Store(true)
+	a, b := joined(t, ttl, WithServer(w.server.URL)), joined(t, ttl, WithServer(w.server.URL))
+	h := storecheck.Locked(t, a, "held")
+	began, turns := time.Now(), 0
+	for ; time.Since(began) < 4*ttl; turns++ {
+		turn(t, a, "orders")
+		turn(t, b, "orders")
+		time.Sleep(20 * time.Millisecond)
+	}
+	if h.Err() != nil {
+		t.Error(h.Err())
+	}
+	if n := w.vain.Load(); n > 300 {
+		t.Errorf("%d watches were asked for within %v", n, time.Since(began))
+	}
+	if turns < 3 {
+		t.Errorf("there were %d turns in all", turns)
+	}
+}
+
+// A watch that the server ends when it was to is no cut. (It counts whole seconds, from when it was asked, and was expected to end later.)
+func TestAWatchThatEndsInTimeIsNoCut(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	ends := make(chan time.Time, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if seconds, err := strconv.Atoi(r.URL.Query().Get("timeoutSeconds")); err == nil {
+			ends <- time.Now().Add(time.Duration(seconds) * time.Second)
+			time.Sleep(1200 * time.Millisecond)
+		}
+		f.serve(out, r)
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+	s := opened(t, WithServer(server.URL))
+	known, err := s.known.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &watch{s: s, label: s.labelOf("t"), hear: func([]byte) {}}
+	st, err := w.begin(within(t, 10*time.Second), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.end()
+	if end := <-ends; st.until.After(end) {
+		t.Errorf("the server ends it %v before it is expected to", st.until.Sub(end))
+	}
+}
+
+// While one watch is open and none was cut, the server is the same, whatever becomes of the others.
+func TestTheServerIsTheSameWhileOneWatchIsOpenAndNoneWasCut(t *testing.T) {
+	var all streams
+	if !all.unbroken().IsZero() {
+		t.Error("none is open")
+	}
+	at := time.Now().Add(-time.Hour)
+	first, second := &stream{begun: at}, &stream{begun: at.Add(time.Minute)}
+	all.add(first)
+	all.add(second)
+	if is := all.unbroken(); is != first.begun {
+		t.Error("two are open:", is)
+	}
+	all.remove(first, false)
+	if is := all.unbroken(); is != second.begun {
+		t.Error("the first one has ended as it was to:", is)
+	}
+	all.add(first)
+	before := time.Now()
+	all.remove(second, true)
+	if is := all.unbroken(); is.Before(before) {
+		t.Error("the second one was cut:", is)
+	}
+	all.remove(first, false)
+	if !all.unbroken().IsZero() {
+		t.Error("none is open any more")
+	}
 }

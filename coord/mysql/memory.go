@@ -32,7 +32,6 @@ type memory struct {
 	age      time.Duration // since the row was last written, the table was made, or the server was started
 	lsn      int64
 	began    time.Duration // when the server was started, by this process's clock, since it loaded this package
-	run      storekit.Run
 	reached  driverkit.Max // how far the server's log is known to have come
 }
 
@@ -140,9 +139,7 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 		return s.forgot(known, "is", found.id, "at", found.here, "log", found.lsn, "before", before)
 	}
 	known.reached.Saw(found.lsn)
-	if err := known.run.Check(found.began, roughly); err != nil {
-		return err
-	}
+	s.server.Began(found.began, roughly)
 	c.known = known
 	return nil
 }
@@ -207,7 +204,7 @@ func (s *Store) remember(ctx context.Context, c *conn, last *memory) (*memory, e
 			if last != nil && last.id == m.id {
 				last.reached.Saw(m.lsn)
 			}
-			m.run.Begin(m.began)
+			s.server.Began(m.began, roughly)
 			return m, nil
 		}
 		if err != nil && !undone(err) {

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/turnwise/turnwise/coord/driver"
 	"github.com/turnwise/turnwise/coord/register"
@@ -16,12 +17,16 @@ type Store struct {
 	sql     statements
 	pool    *storekit.Pool[*conn]
 	known   *storekit.Known[*memory]
+	server  storekit.Run
 	largest atomic.Int64 // value, in bytes
 
 	forgetful bool // a crash may take what the server has answered
 }
 
-var _ register.Store = (*Store)(nil)
+var _ register.Reconnecting = (*Store)(nil)
+
+// RunsSince tells when a connection first led to the run of the server that was met last.
+func (s *Store) RunsSince() time.Time { return s.server.Since() }
 
 // Strength returns what the server promises with the settings that it had when the store was opened.
 func (s *Store) Strength() driver.Strength {

@@ -2,7 +2,6 @@ package nats
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -20,36 +19,10 @@ func TestNobodyEntersWhenABackupIsPutBack(t *testing.T) {
 	})
 }
 
-func TestWhoeverAsksFirstHearsThatTheServerWasStartedAnew(t *testing.T) {
+func TestItShowsThatTheServerWasStartedAnew(t *testing.T) {
 	t.Parallel()
 	m := servers.NATS(t, servers.Fsync()).Member(0)
-	storecheck.AfterRestart(t, m, func(ctx context.Context, url string) (register.Store, error) {
+	storecheck.AfterRestart(t, m, func(ctx context.Context, url string) (register.Reconnecting, error) {
 		return Open(ctx, url, WithMonitor(monitor(m)))
 	})
-}
-
-// The same, when somebody opens a session first, and so asks for the memory.
-func TestWhoeverAsksAfterMemoryHearsThatTheServerWasStartedAnew(t *testing.T) {
-	m := servers.NATS(t, servers.Fsync()).Member(0)
-	var s register.Store = storecheck.Opened(t, func(ctx context.Context) (*Store, error) { return Open(ctx, m.URL(), WithMonitor(monitor(m))) })
-	ctx := within(t, time.Minute)
-	if _, err := s.Memory(ctx); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(2 * time.Second)
-	if _, err := s.Read(ctx, "line/orders"); err != nil {
-		t.Fatal(err)
-	}
-	m.Restart(t)
-	for {
-		_, err := s.Memory(ctx)
-		if err == nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	_, err := s.Read(ctx, "line/orders")
-	if !errors.Is(err, register.ErrRestarted) {
-		t.Errorf("nobody is told: %v", err)
-	}
 }

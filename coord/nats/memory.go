@@ -34,8 +34,6 @@ type memory struct {
 	stands   driverkit.Max // the greatest number that it was seen to have
 	seen     storekit.Seen[stand]
 	wentBack atomic.Bool // it has gone back behind what we have seen
-
-	latest atomic.Pointer[string] // the run of the server that was met last
 }
 
 func (m *memory) ID() string         { return m.id }
@@ -129,7 +127,8 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 			return nil, err
 		}
 		m, err := s.look(ctx, c, last)
-		if err == nil && *m.latest.Load() == c.run { // or whoever asks next is told that the server was started anew
+		if err == nil {
+			s.server.IsNamed(c.run)
 			c.known.Store(m)
 		}
 		return m, err
@@ -176,7 +175,6 @@ func (s *Store) look(ctx context.Context, c *conn, last *memory) (*memory, error
 			continue
 		}
 		m.last.Saw(int64(info.State.Last))
-		m.latest.CompareAndSwap(nil, &c.run)
 		m.age = info.Now.Sub(info.Created)
 		if s.monitor != "" { // it may have been started with an older disk
 			m.age = min(m.age, time.Since(c.up))
@@ -346,8 +344,7 @@ func (s *Store) isOver(ctx context.Context, c *conn, m *memory, info *streamInfo
 	return s.hasLost(ctx, c, m, info)
 }
 
-// recognize refuses a connection to a server that does not have the memory that we know, and the first one to a server that was started
-// anew: it may have an older disk, and others have made up for what that lacks.
+// recognize refuses a connection to a server that does not have the memory that we know.
 func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 	if s.monitor == "" && known.run != c.run {
 		return s.forgot(known)
@@ -357,9 +354,7 @@ func (s *Store) recognize(ctx context.Context, c *conn, known *memory) error {
 	} else if err != nil {
 		return err
 	}
-	if was := known.latest.Swap(&c.run); was != nil && *was != c.run {
-		return register.ErrRestarted
-	}
+	s.server.IsNamed(c.run)
 	return nil
 }
 

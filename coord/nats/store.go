@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 
@@ -18,11 +19,15 @@ type Store struct {
 	link    link
 	ears    ears
 
-	known *storekit.Known[*memory]
-	life  *driverkit.Life // what keeps the connection runs on it
+	known  *storekit.Known[*memory]
+	server storekit.Run
+	life   *driverkit.Life // what keeps the connection runs on it
 }
 
-var _ register.Store = (*Store)(nil)
+var _ register.Reconnecting = (*Store)(nil)
+
+// RunsSince tells when a connection first led to the run of the server that was met last.
+func (s *Store) RunsSince() time.Time { return s.server.Since() }
 
 // Strength returns what NATS promises. As it comes it answers before a write is on its disk; see [WithMonitor].
 func (s *Store) Strength() driver.Strength {

@@ -17,7 +17,7 @@ func TestNobodyEntersWhenABackupIsPutBack(t *testing.T) {
 	})
 }
 
-func TestWhoeverAsksFirstHearsThatTheServerWasStartedAnew(t *testing.T) {
+func TestItShowsThatTheServerWasStartedAnew(t *testing.T) {
 	t.Parallel()
-	storecheck.AfterRestart(t, durable(t), func(ctx context.Context, url string) (register.Store, error) { return Open(ctx, url) })
+	storecheck.AfterRestart(t, durable(t), func(ctx context.Context, url string) (register.Reconnecting, error) { return Open(ctx, url) })
 }

@@ -75,7 +75,7 @@ func (s *Store) connectToListen(ctx context.Context, cfg *pgxpool.Config, known 
 		return nil, s.table.explain(err)
 	}
 	if s.listenURL == "" {
-		_, err = s.find(ctx, c, known)
+		err = s.recognize(ctx, c, known)
 	} else if found, e := s.look(ctx, c); e != nil {
 		err = e
 	} else if found.id != known.id {

@@ -37,7 +37,6 @@ type memory struct {
 	exposed    bool          // others may create in the table's schema
 	reached    driverkit.Max // how far the server's log is known to have come
 	started    atomic.Int64  // when the server was started last, us
-	run        storekit.Run
 }
 
 func (m *memory) ID() string         { return m.id }
@@ -106,39 +105,27 @@ func (s *Store) look(ctx context.Context, c *pgx.Conn) (*memory, error) {
 	return m, nil
 }
 
-// recognize refuses a connection that does not lead to the memory that we know, and the first one that leads to a server that was started
-// anew: whoever uses it tells the driver that a request has failed.
+// recognize refuses a connection that does not lead to the memory that we know.
 func (s *Store) recognize(ctx context.Context, c *pgx.Conn, known *memory) error {
-	found, err := s.find(ctx, c, known)
-	if err == nil {
-		err = known.run.Check(found.began(), 1)
-	}
-	if err == nil {
-		known.started.Store(found.started.Load())
-	}
-	return err
-}
-
-// find refuses a connection that does not lead to the memory that we know. It leaves it to others to hear that the server was started anew:
-// that is told once, and nobody hears what a listener fails with.
-func (s *Store) find(ctx context.Context, c *pgx.Conn, known *memory) (*memory, error) {
 	before := known.reached.Load()
 	found, err := s.look(ctx, c)
 	switch {
 	case err != nil:
 		hangUp(c)
-		return nil, err
+		return err
 	case found.pooled && !s.pooler:
 		hangUp(c)
-		return nil, errors.New("a pooler has come between us and the server: open the store anew")
+		return errors.New("a pooler has come between us and the server: open the store anew")
 	case found.isBehind(known):
 		hangUp(c)
-		return nil, errOldPrimary
+		return errOldPrimary
 	case found.id != known.id, found.recorded != known.here(), found.lsn < before:
-		return nil, s.forgot(known, "is", found.id)
+		return s.forgot(known, "is", found.id)
 	}
 	known.reached.Saw(found.lsn)
-	return found, nil
+	s.server.Began(found.began(), 1)
+	known.started.Store(found.started.Load())
+	return nil
 }
 
 // began is when the server was started, as its clock says.
@@ -175,7 +162,9 @@ func (s *Store) recall(ctx context.Context) (register.Memory, error) {
 				err = &cut{err}
 			}
 			hangUp(pc.Conn())
-			s.pool.Reset()
+			if ctx.Err() == nil { // else those that are being made would be of no use
+				s.pool.Reset()
+			}
 			return err
 		}, storekit.Never, isCut)
 		return m, s.table.explain(err)
@@ -223,7 +212,7 @@ func (s *Store) remember(ctx context.Context, c *pgx.Conn, last *memory) (*memor
 			if last != nil && last.id == m.id {
 				last.reached.Saw(m.lsn)
 			}
-			m.run.Begin(m.began())
+			s.server.Began(m.began(), 1)
 			return m, nil
 		}
 		if err != nil {

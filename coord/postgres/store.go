@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -27,11 +28,15 @@ type Store struct {
 	listener *listener         // nil if the store tells of nothing
 
 	known  *storekit.Known[*memory]
+	server storekit.Run
 	quiet  sync.Once // a swap has gone without its notes, which is said once
 	closed atomic.Bool
 }
 
-var _ register.Store = (*Store)(nil)
+var _ register.Reconnecting = (*Store)(nil)
+
+// RunsSince tells when a connection first led to the run of the server that was met last.
+func (s *Store) RunsSince() time.Time { return s.server.Since() }
 
 // Strength returns what PostgreSQL promises.
 func (s *Store) Strength() driver.Strength {

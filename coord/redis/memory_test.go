@@ -377,7 +377,7 @@ func TestARenewalThatIsAnsweredLateEndsNoNewMemory(t *testing.T) {
 	}
 }
 
-func TestWhoeverAsksFirstHearsThatTheServerWasStartedAnew(t *testing.T) {
+func TestItShowsThatTheServerWasStartedAnew(t *testing.T) {
 	m := servers.Redis(t, servers.AppendOnly("always")).Member(0)
-	storecheck.AfterRestart(t, m, func(ctx context.Context, url string) (register.Store, error) { return Open(ctx, url) })
+	storecheck.AfterRestart(t, m, func(ctx context.Context, url string) (register.Reconnecting, error) { return Open(ctx, url) })
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -17,7 +18,10 @@ type Store struct {
 	known  *storekit.Known[server.Memory]
 }
 
-var _ register.Store = (*Store)(nil)
+var _ register.Reconnecting = (*Store)(nil)
+
+// RunsSince tells when the server was first seen to be in the run in which it was met last.
+func (s *Store) RunsSince() time.Time { return s.server.RunsSince() }
 
 // Strength returns what Redis promises as it is shipped. With appendfsync always, and without replicas, a restart forgets
 // nothing, but neither is known before the server is asked.

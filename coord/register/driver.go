@@ -16,21 +16,22 @@ import (
 
 // Driver carries turnwise's recipes on a Store.
 type Driver struct {
-	store     noticing
-	presence  Presence // nil if the store is none
-	cfg       config
-	self      Version // By in all its swaps
-	identity  *identity
-	trusted   bool // only who may swap can tell
-	timeout   time.Duration
-	life      *driverkit.Life
-	sure      bool          // nobody misses a note without hearing so
-	bounded   bool          // nobody uses a longer TTL than cfg.longest
-	mute      atomic.Bool   // the store does not tell of swaps
-	recovered atomic.Int64  // when it is over that nobody is granted anything, by clock.own
-	trouble   driverkit.Max // a little more than when a request failed last, by clock.own; 0: none has
-	clock     clock
-	uptime    func() (m machine, up time.Duration, ok bool)
+	store        noticing
+	presence     Presence     // nil if the store is none
+	reconnecting Reconnecting // likewise
+	cfg          config
+	self         Version // By in all its swaps
+	identity     *identity
+	trusted      bool // only who may swap can tell
+	timeout      time.Duration
+	life         *driverkit.Life
+	sure         bool          // nobody misses a note without hearing so
+	bounded      bool          // nobody uses a longer TTL than cfg.longest
+	mute         atomic.Bool   // the store does not tell of swaps
+	recovered    atomic.Int64  // when it is over that nobody is granted anything, by clock.own
+	trouble      driverkit.Max // a little more than when a request failed last, by clock.own; 0: none has
+	clock        clock
+	uptime       func() (m machine, up time.Duration, ok bool)
 
 	mu        sync.Mutex
 	clerks    map[string]*clerk
@@ -83,6 +84,7 @@ func New(store Store, opts ...Option) *Driver {
 	}
 	d.store = noticing{store, d}
 	d.presence, _ = store.(Presence)
+	d.reconnecting, _ = store.(Reconnecting)
 	_, d.trusted = store.(interface{ OnlySwapsTell() }) // within a process; see internal/memory
 	_, d.sure = store.(Sure)
 	if d.bounded = isBounded(store); !d.bounded {

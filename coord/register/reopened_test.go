@@ -46,16 +46,33 @@ func (s *started) Listen(ctx context.Context, topic string, hear func([]byte)) (
 	return s.to().Listen(ctx, topic, hear)
 }
 
+// runs is a store that connects again by itself, and says since when its server has been up.
+type runs struct {
+	register.Store
+	since *atomic.Pointer[time.Time]
+}
+
+func (r runs) RunsSince() time.Time { return *r.since.Load() }
+
+// ways are the store as it is, of which a request has to fail, and as one that connects again by itself, so that none does.
+func ways(t *testing.T, do func(t *testing.T, fails bool)) {
+	t.Run("a request fails", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { do(t, true) }) })
+	t.Run("none fails", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { do(t, false) }) })
+}
+
 // A server is restarted with an older disk between the answer to Memory and the swap that makes a session. Somebody else of this
 // process was told that it failed (here who lists the lines).
 func TestNobodyEntersOnASessionThatWasOpenedWhileAnOlderDiskCame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	ways(t, func(t *testing.T, fails bool) {
 		server := memory.NewStore()
 		at := time.Now()
 		way := &started{replaceable: &replaceable{Store: server}, gate: make(chan struct{})}
 		way.since.Store(&at)
 		time.Sleep(time.Minute)
 		d := register.New(way)
+		if !fails {
+			d = register.New(runs{way, &way.since})
+		}
 		defer shut(t, d)
 		// the others' settings stand already
 		holding, holder := open(t, server)
@@ -74,12 +91,14 @@ func TestNobodyEntersOnASessionThatWasOpenedWhileAnOlderDiskCame(t *testing.T) {
 			opened <- s
 		}()
 		time.Sleep(10 * time.Millisecond) // Memory is answered, Listen is not
-		way.down.Store(true)              // the server is killed
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		_, err := d.Memo(ctx, "something") // somebody only looks, and is told
-		cancel()
-		if err == nil {
-			t.Error("it is down")
+		if fails {
+			way.down.Store(true) // the server is killed
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			_, err := d.Memo(ctx, "something") // somebody only looks, and is told
+			cancel()
+			if err == nil {
+				t.Error("it is down")
+			}
 		}
 		way.other.Store(disk) // it comes back with an older disk
 		now := time.Now()
@@ -115,7 +134,7 @@ func (s *setBack) Memory(ctx context.Context) (register.Memory, error) {
 // A server comes back with an older disk, which knows neither the holder nor the session of somebody else, and with a clock that is
 // behind. He opens another session at once.
 func TestAClockThatIsBehindAfterARestartLetsNobodyIn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	ways(t, func(t *testing.T, fails bool) {
 		server := memory.NewStore()
 		at := time.Now()
 		way := &setBack{started: &started{replaceable: &replaceable{Store: server}}}
@@ -124,16 +143,22 @@ func TestAClockThatIsBehindAfterARestartLetsNobodyIn(t *testing.T) {
 		holding, holder := open(t, server)
 		defer shut(t, holding)
 		disk := copyOf(t, server) // the settings, and no more of anybody
-		d, s := open(t, way)
+		var store register.Store = way
+		if !fails {
+			store = runs{way, &way.since}
+		}
+		d, s := open(t, store)
 		defer shut(t, d)
 		time.Sleep(time.Minute)
 		leave(t, join(t, s, "something else"))
 		join(t, holder, "orders")
 		holdersDeadline := holder.Deadline()
-		way.down.Store(true)
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		_, _ = d.Memo(ctx, "something") // as a store's first request after a restart, this one fails
-		cancel()
+		if fails {
+			way.down.Store(true)
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			_, _ = d.Memo(ctx, "something")
+			cancel()
+		}
 		way.other.Store(disk)
 		now := time.Now()
 		way.since.Store(&now)

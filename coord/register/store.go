@@ -195,6 +195,16 @@ type Sure interface {
 	LosesNoNoteUnsaid()
 }
 
+// Reconnecting is a Store that connects again by itself. The server may be started anew meanwhile, perhaps with an older disk, and no request
+// fails. So the store says since when the server runs: after that nobody enters before his session has been renewed.
+type Reconnecting interface {
+	Store
+
+	// RunsSince returns since when the server is certain to have run that has answered last, by time.Now. An answer of a later run is not
+	// returned before this says so. The zero time says that it is not known.
+	RunsSince() time.Time
+}
+
 // Errors that a Store may return, wrapped together with the system's own error.
 var (
 	// ErrConflict says that a register was swapped by somebody else.
@@ -208,8 +218,4 @@ var (
 
 	// ErrTooLarge says that a value is larger than the store can keep.
 	ErrTooLarge = errors.New("the value is too large for the store")
-
-	// ErrRestarted says that the server was started anew, which nobody else may notice: it may have an older disk. A store that connects
-	// again by itself returns it to whoever asks next, and the driver takes it for trouble.
-	ErrRestarted = errors.New("the server was started anew, perhaps with an older disk")
 )

@@ -9,7 +9,7 @@ import (
 )
 
 // noticing is the driver's store. The driver notices when a request fails: the server may have been away, and have come back with an
-// older disk. That knows our sessions, but perhaps not who has come since. A server that takes the renewal of a session has that as it
+// older disk. (Where none fails the store says so; see Reconnecting.) That knows our sessions, but perhaps not who has come since. A server that takes the renewal of a session has that as it
 // was left, so it has not gone back behind that. So after trouble nobody enters before his session has been renewed. (One that rests was
 // left up to five TTLs ago, which says less: see coord/kube, where alone sessions rest.)
 type noticing struct {
@@ -52,7 +52,7 @@ func (n noticing) Memory(ctx context.Context) (Memory, error) {
 func (d *Driver) notice(ctx context.Context, err error) {
 	switch {
 	case err == nil, errors.Is(err, ErrConflict), errors.Is(err, ErrTooLarge), errors.Is(err, ErrMute), driver.IsLasting(err):
-	case ctx.Err() != nil && context.Cause(ctx) != errUnanswered && !errors.Is(err, ErrRestarted):
+	case ctx.Err() != nil && context.Cause(ctx) != errUnanswered:
 	default:
 		d.trouble.Saw(int64(d.clock.own(time.Now())) + 1)
 	}
@@ -61,10 +61,33 @@ func (d *Driver) notice(ctx context.Context, err error) {
 // errUnanswered is why a request ends that the store has not answered in time.
 var errUnanswered = errors.New("the store has not answered in time")
 
-// hadTrouble reports whether a request has failed since then.
-func (d *Driver) hadTrouble(since time.Duration) bool { return d.trouble.Load() > int64(since) }
+// hadTrouble reports whether a request has failed since then, by clock.own, or the server may have been started anew.
+func (d *Driver) hadTrouble(since time.Duration) bool {
+	if d.trouble.Load() > int64(since) {
+		return true
+	}
+	if d.reconnecting == nil {
+		return false
+	}
+	runs := d.reconnecting.RunsSince()
+	return runs.IsZero() || d.clock.own(runs) > since
+}
 
-// isShaken reports whether a request has failed since the session was renewed, or before that was sent.
+// calmFor returns for how long there was no trouble, as far as that is known.
+func (d *Driver) calmFor(now time.Time) time.Duration {
+	calm := Forever
+	if at := d.trouble.Load(); at > 0 {
+		calm = d.clock.own(now) - time.Duration(at)
+	}
+	if d.reconnecting != nil {
+		if runs := d.reconnecting.RunsSince(); !runs.IsZero() {
+			calm = min(calm, now.Sub(runs))
+		}
+	}
+	return calm
+}
+
+// isShaken reports whether there was trouble since the session was renewed, or before that was sent.
 func (s *session) isShaken() bool {
-	return s.d.presence == nil && s.d.trouble.Load() > s.proven.Load()
+	return s.d.presence == nil && s.d.hadTrouble(time.Duration(s.proven.Load()))
 }

@@ -177,3 +177,57 @@ func TestATurnThatWasToldBeforeAnOlderDiskIsNone(t *testing.T) {
 		}
 	})
 }
+
+// reconnects is a store that connects again by itself, so that no request fails when another server is put in its place.
+type reconnects struct {
+	*replaceable
+	runs atomic.Pointer[time.Time]
+}
+
+func (r *reconnects) RunsSince() time.Time { return *r.runs.Load() }
+
+func (r *reconnects) since(t time.Time) { r.runs.Store(&t) }
+
+// The same when no request fails: the store says since when the server runs, or that it does not know.
+func TestNobodyEntersOnASessionFromAnOlderDiskThoughNothingFails(t *testing.T) {
+	for _, isKnown := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			server := memory.NewStore()
+			way := &reconnects{replaceable: &replaceable{Store: server}}
+			way.since(time.Now())
+			d, s := open(t, way)
+			defer shut(t, d)
+			disk := copyOf(t, server)
+			time.Sleep(register.DefaultTTL * 3 / 8) // it is renewed
+			leave(t, join(t, s, "orders"))
+			holding, holder := open(t, server)
+			defer shut(t, holding)
+			join(t, holder, "orders")
+			way.other.Store(disk)
+			if way.since(time.Now()); !isKnown {
+				way.since(time.Time{})
+			}
+			if _, _, err := s.Join(t.Context(), driver.Entry{Line: "orders", Kind: rules.Lock}); err == nil {
+				t.Errorf("somebody enters beside the holder; since when the server runs is known: %v", isKnown)
+			}
+		})
+	}
+}
+
+// While it is not known whether the server is another one, each who enters has his session renewed, and nobody is kept out.
+func TestWhoseServerMayBeAnotherOneAnyTimeEnters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		way := &reconnects{replaceable: &replaceable{Store: memory.NewStore()}}
+		way.since(time.Time{})
+		d, s := open(t, way)
+		defer shut(t, d)
+		began := time.Now()
+		const turns = 100
+		for range turns {
+			leave(t, join(t, s, "line"))
+		}
+		if took := time.Since(began); took > turns*time.Second/10 {
+			t.Errorf("%d turns took %v", turns, took)
+		}
+	})
+}

@@ -10,13 +10,13 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// AfterRestart checks that whoever asks first after a server was started anew hears of it, although nothing was asked while it was
-// away, and somebody only listened: the server may have an older disk. Whoever asks next has his answer. It is the same when others,
-// who are new, were there before.
-func AfterRestart(t *testing.T, m *servers.Member, open func(ctx context.Context, url string) (register.Store, error)) {
+// AfterRestart checks that a store says that its server was started anew, although nothing was asked while that was away, and somebody only
+// listened: the server may have an older disk. It says so when it has its first answer, and no request need fail. It is the same when
+// others, who are new, were there before, and when it is the memory that is asked for first.
+func AfterRestart(t *testing.T, m *servers.Member, open func(ctx context.Context, url string) (register.Reconnecting, error)) {
 	t.Helper()
 	ctx := Within(t, 3*time.Minute)
-	connect := func() register.Store {
+	connect := func() register.Reconnecting {
 		for {
 			store, err := open(ctx, m.URL())
 			if err == nil {
@@ -32,13 +32,28 @@ func AfterRestart(t *testing.T, m *servers.Member, open func(ctx context.Context
 			time.Sleep(10 * time.Millisecond) // it may not be ready yet
 		}
 	}
-	for _, newcomer := range []bool{false, true} {
+	reads := func(ctx context.Context, store register.Store) error {
+		_, err := store.Read(ctx, "line/orders")
+		return err
+	}
+	remembers := func(ctx context.Context, store register.Store) error {
+		_, err := store.Memory(ctx)
+		return err
+	}
+	for _, c := range []struct {
+		newcomer bool
+		first    func(ctx context.Context, store register.Store) error
+	}{{false, reads}, {true, reads}, {false, remembers}} {
 		store := connect()
+		runs := store.RunsSince()
 		for range 5 { // some tell in whole seconds for how long they have been up
 			time.Sleep(time.Second)
 			if _, err := store.Read(ctx, "line/orders"); err != nil {
 				t.Fatal("before the restart:", err)
 			}
+		}
+		if runs.IsZero() || store.RunsSince() != runs {
+			t.Errorf("it runs since %v, and then since %v, without a restart", runs, store.RunsSince())
 		}
 		listensAgain := make(chan struct{}, 1)
 		stop, err := store.Listen(ctx, "line/orders", func(note []byte) {
@@ -52,6 +67,7 @@ func AfterRestart(t *testing.T, m *servers.Member, open func(ctx context.Context
 		if err != nil && !errors.Is(err, register.ErrMute) {
 			t.Fatal(err)
 		}
+		restarted := time.Now()
 		m.Restart(t)
 		if err == nil { // nobody hears what the listening meets with
 			select {
@@ -61,32 +77,19 @@ func AfterRestart(t *testing.T, m *servers.Member, open func(ctx context.Context
 			}
 			stop()
 		}
-		if newcomer {
-			if _, err := connect().Read(ctx, "line/orders"); err != nil {
+		if c.newcomer {
+			if err := reads(ctx, connect()); err != nil {
 				t.Fatal("somebody new:", err)
 			}
 		}
-		if !isTold(ctx, t, store) {
-			t.Errorf("nobody is told that the server was started anew; others were there first: %v", newcomer)
+		for err := c.first(ctx, store); err != nil; err = c.first(ctx, store) {
+			if errors.Is(err, register.ErrForgot) || ctx.Err() != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Millisecond) // it may not be ready yet
 		}
-	}
-}
-
-// isTold asks until there is an answer, and reports whether one was told before that the server was started anew.
-func isTold(ctx context.Context, t *testing.T, store register.Store) (told bool) {
-	t.Helper()
-	for {
-		_, err := store.Read(ctx, "line/orders")
-		switch {
-		case err == nil:
-			return told
-		case errors.Is(err, register.ErrForgot):
-			t.Fatal("it has forgotten nothing:", err)
-		case ctx.Err() != nil:
-			t.Fatal("it is told again and again:", err)
-		case errors.Is(err, register.ErrRestarted):
-			told = true
+		if runs := store.RunsSince(); runs.Before(restarted) {
+			t.Errorf("it was started anew %v ago, and answers as if it had run since %v; others were there first: %v", time.Since(restarted), runs, c.newcomer)
 		}
-		time.Sleep(10 * time.Millisecond) // it may not be ready yet
 	}
 }

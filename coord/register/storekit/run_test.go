@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
@@ -16,14 +15,30 @@ func TestARunIsAnotherOneWheneverItSeemsToHaveBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slack = 3 * time.Second
 		var r storekit.Run
-		r.Begin(time.Hour)
-		assert.NoError(t, r.Check(time.Hour+2*time.Second, slack), "the same one")
-		assert.NoError(t, r.Check(time.Hour-2*time.Second, slack), "the same one")
+		assert.Zero(t, r.Since())
+		r.Began(time.Hour, slack)
+		first := time.Now()
+		time.Sleep(time.Second)
+		r.Began(time.Hour+2*time.Second, slack)
+		r.Began(time.Hour-2*time.Second, slack)
+		assert.Equal(t, first, r.Since(), "the same one")
 		for _, began := range []time.Duration{time.Minute, 2 * time.Hour, -time.Hour, -2 * time.Hour, 0} {
-			assert.ErrorIs(t, r.Check(began, slack), register.ErrRestarted)
-			assert.ErrorIs(t, r.Check(began, slack), register.ErrRestarted, "who asks at the same time is told as well")
 			time.Sleep(time.Second)
-			assert.NoError(t, r.Check(began, slack))
+			r.Began(began, slack)
+			assert.Equal(t, time.Now(), r.Since())
+		}
+	})
+}
+
+func TestARunIsAnotherOneIfItHasAnotherName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r storekit.Run
+		for _, name := range []string{"", "one", "two", "one"} {
+			r.IsNamed(name)
+			met := time.Now()
+			time.Sleep(time.Second)
+			r.IsNamed(name)
+			assert.Equal(t, met, r.Since())
 		}
 	})
 }

@@ -100,14 +100,15 @@ func (s *Server) Recall(ctx context.Context) (Memory, error) {
 		if m.id != s.ended.now.id {
 			s.ended.all[s.ended.now.id] = s.ended.now.run
 		}
-		if !s.MayComeBack && m.id == s.ended.now.id && m.run != s.ended.now.run {
-			s.restarted.Happened()
-		}
+		s.started.IsNamed(m.run)
 		s.ended.now = m
 		s.history.Store(&m.history)
 	}
 	return m, err
 }
+
+// RunsSince returns since when the server is known to run.
+func (s *Server) RunsSince() time.Time { return s.started.Since() }
 
 // recall is Recall, and ends a memory that is not to be gone on with.
 func (s *Server) recall(ctx context.Context, over string) (Memory, error) {

@@ -25,11 +25,7 @@ func (s *Server) Run(ctx context.Context, known Known, what *Script, keys, args 
 		if err != nil {
 			return rueidis.RedisMessage{}, err
 		}
-		history := s.lastHistory() // before the news is asked for: whoever knows of a later run has been told of it
-		if s.restarted.Tells() {
-			return rueidis.RedisMessage{}, register.ErrRestarted
-		}
-		reply, err := s.runIn(ctx, m, history, what, keys, args)
+		reply, err := s.runIn(ctx, m, s.lastHistory(), what, keys, args)
 		if !errors.Is(err, register.ErrForgot) {
 			return reply, err
 		}

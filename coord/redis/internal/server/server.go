@@ -40,10 +40,10 @@ type Server struct {
 	aside *connection // on which sessions are renewed: what they live by does not wait behind what a stranger has made large
 	ears  *ears
 
-	ended     ended
-	renewals  renewals
-	history   atomic.Pointer[string] // the replication id of the server, as it was found last
-	restarted storekit.News          // the server was, and has the memory that it had
+	ended    ended
+	renewals renewals
+	history  atomic.Pointer[string] // the replication id of the server, as it was found last
+	started  storekit.Run
 
 	secure  bool         // its connections are encrypted
 	reached *atomic.Bool // it has accepted a connection
