@@ -3,8 +3,8 @@
 #
 #   scripts/test.sh PACKAGES...      as `go test` wants them; from the folder of go.work
 #
-# Packages with real servers and processes may fail because the machine was held up. So a package that fails is run once more, by
-# itself. The first failure is printed in full, and is a bug to find, even if the second run passes.
+# Packages with real servers and processes may fail because the machine was held up. So tests of theirs that fail are run once more, by
+# themselves. The first failure is printed in full, and is a bug to find, even if the second run passes.
 set -uo pipefail
 unset CDPATH
 cd "$(dirname "$0")/.."
@@ -39,7 +39,14 @@ for package in "${failed[@]}"; do
 	[[ $package =~ $with_servers ]] || [ "$crashed" -gt 0 ] || { echo "test.sh: $package failed, and needs no server and no process: not run again" >&2; exit 1; }
 done
 echo "test.sh: FAILED THE FIRST TIME, each a bug to find: ${failed[*]}" >&2
-"${test[@]}" -p 1 "${failed[@]}" 2>&1 | tee "$out"
-[ "${PIPESTATUS[0]}" = 0 ] && exit 0
-in_short
-exit 1
+declare -A tests # that have failed, as -run wants them; none if the package came to no end, or says of no test that it failed: then it is run whole
+while IFS=$'\t' read -r package names; do
+	tests[$package]=$names
+done < <(awk -F'\t' '/^--- FAIL: Test/ { split($0, w, " "); names = names "|" w[3] } /^(panic|fatal error|SIGSEGV): / { broken = 1 }
+	/^(ok  |FAIL)\t/ { if ($1 == "FAIL") print $2 "\t" (broken || names == "" ? "" : "^(" substr(names, 2) ")$"); names = ""; broken = 0 }' "$out")
+rc=0
+for package in "${failed[@]}"; do
+	"${test[@]}" -run "${tests[$package]:-}" "$package" 2>&1 | tee "$out"
+	[ "${PIPESTATUS[0]}" = 0 ] || { rc=1; in_short; }
+done
+exit $rc

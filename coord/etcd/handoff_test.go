@@ -258,9 +258,25 @@ func quiet(t testing.TB, l *link) {
 	t.Fatal("the link never becomes quiet")
 }
 
-// A look makes the service go through the whole line. If all places belong to one client, none is needed.
+// A look makes the service go through the whole line. If all places belong to one client, none is needed, unless what it listens to has broken.
 func TestALineThatOneClientDrainsIsNotLookedAt(t *testing.T) {
 	cluster := servers.Etcd(t, servers.Shared())
+	for range 5 {
+		looks, broken := drained(t, cluster)
+		switch {
+		case broken:
+			t.Log("the stream has broken, as it may on a busy machine: once more")
+			continue
+		case looks > 0:
+			t.Errorf("%d looks", looks)
+		}
+		return
+	}
+	t.Error("the stream breaks all the time")
+}
+
+// drained has a line drained by one client. It returns how often that looked, and whether the stream of what it listens to has broken.
+func drained(t *testing.T, cluster *servers.Cluster) (looks int64, broken bool) {
 	l := connectLink(t, cluster.Addrs()...)
 	s := open(t, l)
 	head, _ := join(t, s, entry("drained", "lock"))
@@ -271,25 +287,29 @@ func TestALineThatOneClientDrainsIsNotLookedAt(t *testing.T) {
 		places, turns = append(places, me), append(turns, waiter(t, me, ahead))
 	}
 	quiet(t, l)
-	var looks atomic.Int64
+	var n atomic.Int64
 	count := func(_ string, req any) {
 		if txn, ok := req.(*pb.TxnRequest); ok {
 			for _, op := range txn.Success {
 				if len(op.GetRequestRange().GetRangeEnd()) > 0 {
-					looks.Add(1)
+					n.Add(1)
 				}
 			}
 		}
 	}
 	l.onSend.Store(&count)
+	var looked []int // in which era each has looked last
+	for _, me := range places {
+		looked = append(looked, me.(*place).lastSeen().era)
+	}
 	leave(t, head, true)
 	for i, me := range places {
 		answers(t, turns[i], 5*time.Second, nil, "the next")
 		leave(t, me, true)
 	}
-	if looks.Load() > 0 {
-		t.Errorf("%d looks for %d hand-overs", looks.Load(), len(places))
-	}
+	l.onSend.Store(nil)
+	now := places[0].(*place).watches.era()
+	return n.Load(), slices.ContainsFunc(looked, func(era int) bool { return era != now })
 }
 
 // Two thousand at once: no request may time out behind the others, and leave its outcome open.

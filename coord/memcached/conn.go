@@ -9,15 +9,16 @@ import (
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
-func newPool(size int, network, address string) *storekit.Pool[*conn] {
-	return storekit.NewPool(size, func(ctx context.Context) (*conn, error) {
+func (s *Store) newPool(network, address string) *storekit.Pool[*conn] {
+	dial := func(ctx context.Context) (*conn, error) {
 		d := net.Dialer{Timeout: 3 * time.Second}
 		nc, err := d.DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
 		return &conn{nc: nc, r: bufio.NewReaderSize(nc, 16<<10), w: bufio.NewWriterSize(nc, 16<<10)}, nil
-	})
+	}
+	return storekit.NewPool(s.conns, storekit.Recognized(dial, s.known, s.recognize))
 }
 
 // conn is a connection.

@@ -224,3 +224,9 @@ func TestTheDirectoryForgetsWhatIsGoneAndNothingElse(t *testing.T) {
 	stop.Store(true)
 	all.Wait()
 }
+
+func TestAConnectionThatIsSlowToBeMadeIsMade(t *testing.T) {
+	storecheck.SlowToConnect(t, server(t), 100*time.Millisecond, func(ctx context.Context, url string) (register.Store, error) {
+		return Open(ctx, strings.TrimPrefix(url, "memcached://"))
+	})
+}

@@ -30,10 +30,10 @@ func open(ctx context.Context, address string, c config) (*Store, error) {
 	}
 	s := &Store{
 		config:     c,
-		pool:       newPool(c.conns, network, address),
 		known:      storekit.NewKnown[*memory](),
 		pruneAfter: pruneAfter,
 	}
+	s.pool = s.newPool(network, address)
 	if err := pkg.TakeSteps(ctx, address, s.Log, s.remembers); err != nil {
 		s.Close()
 		return nil, err

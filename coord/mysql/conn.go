@@ -9,15 +9,16 @@ import (
 	"github.com/turnwise/turnwise/coord/register/storekit"
 )
 
-func newPool(size int, connector sqldriver.Connector) *storekit.Pool[*conn] {
-	return storekit.NewPool(size, func(ctx context.Context) (c *conn, err error) {
+func (s *Store) newPool(connector sqldriver.Connector) *storekit.Pool[*conn] {
+	dial := func(ctx context.Context) (c *conn, err error) {
 		c = new(conn)
 		ctx = context.WithValue(ctx, vettedKey{}, &c.vetted)
 		if err = c.guarded(func() (err error) { c.conn, err = connector.Connect(ctx); return err }); err != nil {
 			return nil, err
 		}
 		return c, nil
-	})
+	}
+	return storekit.NewPool(s.conns, storekit.Recognized(dial, s.known, s.recognize))
 }
 
 // guarded calls the library, which panics where it looks beyond the end of what the server says. That is an error here, and

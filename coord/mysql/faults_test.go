@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -171,4 +172,8 @@ func TestAServerThatSeemsToBeStartedLater(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAConnectionThatIsSlowToBeMadeIsMade(t *testing.T) {
+	storecheck.SlowToConnect(t, durable(t), 100*time.Millisecond, func(ctx context.Context, url string) (register.Store, error) { return Open(ctx, url) })
 }

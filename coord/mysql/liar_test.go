@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/turnwise/turnwise/coord/register/storekit"
 	"github.com/turnwise/turnwise/internal/storecheck"
 )
 
@@ -103,7 +104,8 @@ func TestAPageThatDoesNotEndTakesLittleMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Store{sql: statementsFor(table{"x"}), pool: newPool(1, connector)}
+	s := &Store{config: config{conns: 1}, sql: statementsFor(table{"x"}), known: storekit.NewKnown[*memory]()}
+	s.pool = s.newPool(connector)
 	defer s.Close()
 	storecheck.Bounded(t, 100, func() {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

@@ -39,9 +39,10 @@ func open(ctx context.Context, dsn string, c config) (*Store, error) {
 	if err != nil {
 		return nil, pkg.Invalid("%w", err)
 	}
-	s := &Store{config: c, known: storekit.NewKnown[*memory](), pool: newPool(c.conns, connector)}
+	s := &Store{config: c, known: storekit.NewKnown[*memory]()}
 	s.table, _ = tableOf(c.tableName)
 	s.sql = statementsFor(s.table)
+	s.pool = s.newPool(connector)
 	address := fmt.Sprintf("%s, database %s", cfg.Addr, cfg.DBName)
 	if err := pkg.TakeSteps(ctx, address, s.Log, s.meet, s.remembers); err != nil {
 		s.Close()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
+	"github.com/turnwise/turnwise/coord/register"
 	"github.com/turnwise/turnwise/internal/storecheck"
 	"github.com/turnwise/turnwise/recipes/mutex"
 	"github.com/turnwise/turnwise/verify/servers"
@@ -127,4 +128,10 @@ func rewritten(t testing.TB, server string, is, want []byte) string {
 		}
 	}()
 	return l.Addr().String()
+}
+
+func TestAConnectionThatIsSlowToBeMadeIsMade(t *testing.T) {
+	storecheck.SlowToConnect(t, servers.NATS(t).Member(0), 100*time.Millisecond, func(ctx context.Context, url string) (register.Store, error) {
+		return Open(ctx, url)
+	})
 }

@@ -229,3 +229,7 @@ func TestAClockThatWasPutRightKeepsNobody(t *testing.T) {
 			query(t, m.URL(), `UPDATE `+s.table.quoted()+` SET reserved_by = 1, reserved_until = now() + interval '1 hour' WHERE key = 'reserved'`)
 		})
 }
+
+func TestAConnectionThatIsSlowToBeMadeIsMade(t *testing.T) {
+	storecheck.SlowToConnect(t, durable(t), 35*time.Millisecond, func(ctx context.Context, url string) (register.Store, error) { return Open(ctx, url) })
+}

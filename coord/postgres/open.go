@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -96,6 +97,7 @@ func (s *Store) fillPool(ctx context.Context, cfg *pgxpool.Config) (err error) {
 		}
 		s.Log.Info("postgres: there is a pooler in front of the server: each request is a transaction of its own")
 	}
+	s.recognizeNew(cfg)
 	one := cfg.Copy()
 	one.MaxConns = 1
 	ctx = context.WithoutCancel(ctx)
@@ -106,6 +108,34 @@ func (s *Store) fillPool(ctx context.Context, cfg *pgxpool.Config) (err error) {
 		err = fmt.Errorf("%w: %w", coord.ErrInvalid, err)
 	}
 	return err
+}
+
+// recognizeFor is how long it may take to look where a new connection leads.
+const recognizeFor = 10 * time.Second
+
+// recognizeNew has the pool look where each connection leads before it gives it out. It goes on with that when whoever wanted it has given up:
+// a server that takes longer than anybody waits would be asked for one connection after the other, and never be used.
+func (s *Store) recognizeNew(cfg *pgxpool.Config) {
+	theirs := cfg.AfterConnect
+	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		ctx, cancel := context.WithTimeout(ctx, recognizeFor)
+		defer cancel()
+		if theirs != nil {
+			if err := theirs(ctx, c); err != nil {
+				return err
+			}
+		}
+		known, err := s.known.Current()
+		if err != nil { // whoever asks for the memory looks himself
+			return nil
+		}
+		if err = s.recognize(ctx, c, known); err == nil {
+			c.PgConn().CustomData()[customKey] = known
+		} else if !c.IsClosed() { // whoever uses it finds out as well
+			err = nil
+		}
+		return err
+	}
 }
 
 func (s *Store) remembers(ctx context.Context) error {

@@ -381,3 +381,9 @@ func TestItShowsThatTheServerWasStartedAnew(t *testing.T) {
 	m := servers.Redis(t, servers.AppendOnly("always")).Member(0)
 	storecheck.AfterRestart(t, m, func(ctx context.Context, url string) (register.Reconnecting, error) { return Open(ctx, url) })
 }
+
+func TestAConnectionThatIsSlowToBeMadeIsMade(t *testing.T) {
+	storecheck.SlowToConnect(t, servers.Redis(t).Member(0), 100*time.Millisecond, func(ctx context.Context, url string) (register.Store, error) {
+		return Open(ctx, url)
+	})
+}

@@ -331,7 +331,7 @@ func TestDataOverTheLimitAreRefusedBeforeTheySend(t *testing.T) {
 	s.proxies[0].Reset()
 	_, _, err := s.sess.Join(s.ctx, e)
 	require.ErrorContains(t, err, "at most 1000000")
-	require.Zero(t, s.proxies[0].Requests())
+	require.Zero(t, s.proxies[0].Requests(zkwire.Create, zkwire.Create2, zkwire.CreateContainer, zkwire.CreateTTL, zkwire.Multi))
 
 	me, _ := s.join(s.sess, "lead")
 	err = me.Amend(s.ctx, "lead", e.Data)

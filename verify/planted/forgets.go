@@ -91,14 +91,14 @@ end`, ``, testsForgetfulRedis("TestAListingWithoutTheIndexIsAForgetting")),
 	}
 `, ``, testsForgetful("kube", "TestABackupThatIsPutBackWhileNoWatchIsOpenLetsNobodyIn")),
 	one("kube: a watch that is cut at once is asked for again at once",
-		"coord/kube/watch.go", `} else if retries.Sleep(ctx, st.begun) != nil {`, `} else if ctx.Err() != nil {`, testsForgetful("kube", "TestWatchesThatAreCutAtOnceHoldUpNothing")),
+		"coord/kube/watch.go", `} else if retries.Sleep(ctx, st.begun) != nil {`, `} else if _ = retries; ctx.Err() != nil {`, testsForgetful("kube", "TestWatchesThatAreCutAtOnceHoldUpNothing")),
 	one("kube: a watch that ends in time counts as cut",
 		"coord/kube/watch.go", `	patience = patience.Truncate(time.Second) // the server counts seconds
 	until := time.Now().Add(patience)
 `, `	until := time.Now().Add(patience + time.Second)
 `, testsForgetful("kube", "TestAWatchThatEndsInTimeIsNoCut")),
 	one("kube: a watch that was cut is no news",
-		"coord/kube/watch.go", `	if wasCut {`, `	if false {`, testsForgetful("kube", "TestABackupThatIsPutBackWhileSomebodyIsIdleLetsHimInBesideNobody")),
+		"coord/kube/watch.go", `	if wasCut {`, `	if false {`, testsForgetful("kube", "TestTheServerIsTheSameWhileOneWatchIsOpenAndNoneWasCut")),
 	one("register: whoever spoils what is said of the dead keeps them in line",
 		"coord/register/suspect.go", `	if !errors.Is(err, driver.ErrDenied) {
 		return said, err`, `	if err == nil || !errors.Is(err, driver.ErrDenied) || true {
@@ -181,6 +181,13 @@ end`, ``, testsForgetfulRedis("TestAListingWithoutTheIndexIsAForgetting")),
 		"coord/register/rest.go", `err != nil && s.asked.After(began) {`, `err != nil && began.IsZero() {`, testsRegister("TestWhoMayNotRenewHisSessionAfterTroubleIsToldSo")),
 	one("register: each try calls a session that seems late",
 		"coord/register/suspect.go", `if before && time.Since(at)`, `if false && before && time.Since(at)`, testsRegister("TestAWrongClockHasNobodyCalledAgainAndAgain")),
+	one("storekit: a connection that is being made is given up with whoever wanted it",
+		"coord/register/storekit/pool.go", `	return p.make(ctx)
+`, `	return p.dial(ctx)
+`, testsIn("coord/mysql", "TestAConnectionThatIsSlowToBeMadeIsMade")),
+	one("postgres: where a connection leads is looked at by whoever wants it",
+		"coord/postgres/open.go", `	s.recognizeNew(cfg)
+`, ``, testsIn("coord/postgres", "TestAConnectionThatIsSlowToBeMadeIsMade")),
 	one("postgres: who reads does not take in how far the log has come",
 		"coord/postgres/read.go", `known.reached.Saw(lsn)`, `_ = lsn`, testsIn("coord/postgres", "TestWhoHasReadMoreRecentlyThanADiskIsOldNoticesThat")),
 	one("mysql: a run tells of the time before itself",

@@ -3,6 +3,8 @@ package storekit
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -26,16 +28,38 @@ type Pool[C Conn] struct {
 	dial  func(context.Context) (C, error)
 	slots *Slots // one for each connection that is in use
 
-	mu     sync.Mutex
-	idle   []C
-	spare  []C // idle, and for renewals: one at most
-	closed bool
+	over context.Context // ends with the pool
+	end  context.CancelFunc
+
+	mu      sync.Mutex
+	idle    []C
+	spare   []C          // idle, and for renewals: one at most
+	unasked []*making[C] // connections that are being made, and that nobody waits for any more
+	closed  bool
 }
+
+// making is a connection that is being made. What it says counts when done is closed.
+type making[C Conn] struct {
+	began time.Time
+	done  chan struct{}
+	c     C
+	err   error
+}
+
+const (
+	// makeFor is how long a connection may take to be made.
+	makeFor = 10 * time.Second
+
+	// stuckAfter is how long one may take before another is begun beside it: the link may have been away when it was.
+	stuckAfter = time.Second
+)
 
 // NewPool returns a pool of at most size connections, and one more on which sessions are renewed. Nothing else is sent there: who
 // gives up breaks the connection that he has, and a server that others have filled gives nobody another.
 func NewPool[C Conn](size int, dial func(context.Context) (C, error)) *Pool[C] {
-	return &Pool[C]{dial: dial, slots: NewSlots(size)}
+	p := &Pool[C]{dial: dial, slots: NewSlots(size)}
+	p.over, p.end = context.WithCancel(context.Background())
+	return p
 }
 
 // Do calls do with a connection that nobody else uses meanwhile. If that breaks the connection, all that are idle are
@@ -73,7 +97,7 @@ func (p *Pool[C]) chooseSpare(ctx context.Context) (c C, from *[]C, err error) {
 	}
 	dialling, cancel := HalfOf(ctx)
 	defer cancel()
-	if c, err = p.dial(dialling); err == nil {
+	if c, err = p.make(dialling); err == nil {
 		if c.Alive(dialling) {
 			return c, &p.spare, nil
 		}
@@ -103,7 +127,74 @@ func (p *Pool[C]) choose(ctx context.Context) (C, error) {
 	if found || err != nil {
 		return c, err
 	}
-	return p.dial(ctx)
+	return p.make(ctx)
+}
+
+// make returns a new connection. When ctx ends it goes on being made, and whoever comes next has it: a server that takes longer than anybody
+// waits would be asked for one connection after the other, and never be used.
+func (p *Pool[C]) make(ctx context.Context) (c C, err error) {
+	p.mu.Lock()
+	var m *making[C]
+	if n := len(p.unasked); n > 0 && time.Since(p.unasked[n-1].began) < stuckAfter {
+		m, p.unasked = p.unasked[n-1], p.unasked[:n-1]
+	} else {
+		m = &making[C]{began: time.Now(), done: make(chan struct{})}
+		go p.finish(context.WithoutCancel(ctx), m)
+	}
+	p.mu.Unlock()
+	select {
+	case <-m.done:
+		return m.c, m.err
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	select {
+	case <-m.done:
+		p.mu.Unlock()
+		return m.c, m.err
+	default:
+	}
+	p.unasked = append(p.unasked, m)
+	p.mu.Unlock()
+	return c, fmt.Errorf("the server has not taken the connection: %w", ctx.Err())
+}
+
+func (p *Pool[C]) finish(ctx context.Context, m *making[C]) {
+	ctx, cancel := context.WithTimeout(ctx, makeFor)
+	defer cancel()
+	defer context.AfterFunc(p.over, cancel)()
+	c, err := p.dial(ctx)
+	p.mu.Lock()
+	m.c, m.err = c, err
+	close(m.done)
+	i := slices.Index(p.unasked, m)
+	if i >= 0 {
+		p.unasked = slices.Delete(p.unasked, i, i+1)
+	}
+	p.mu.Unlock()
+	if i >= 0 && err == nil {
+		p.put(c, &p.idle)
+	}
+}
+
+// Recognized returns a dial for a pool that does more than to make a connection: each is asked whether it leads to the memory that the store
+// goes by, if there is one.
+func Recognized[C Conn, M Found](dial func(context.Context) (C, error), k *Known[M], recognize func(context.Context, C, M) error) func(context.Context) (C, error) {
+	return func(ctx context.Context) (C, error) {
+		c, err := dial(ctx)
+		if err != nil {
+			return c, err
+		}
+		if known, e := k.Current(); e == nil {
+			if err = recognize(ctx, c, known); err != nil && c.Usable() {
+				err = nil // whoever uses it finds out as well
+			}
+		}
+		if err != nil {
+			c.HangUp()
+		}
+		return c, err
+	}
 }
 
 // alive takes out a connection that is alive, if there is one.
@@ -183,5 +274,6 @@ func (p *Pool[C]) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
+	p.end()
 	p.Drop()
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/turnwise/turnwise/coord"
@@ -73,19 +74,21 @@ func TestOpenTriesEachStepUntilItSucceeds(t *testing.T) {
 
 // The last try is cut short, so that its own error says nothing of what is wrong.
 func TestOpenSaysWhatWasWrongBeforeTheTimeWasUp(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	tries := 0
-	err := pkg.TakeSteps(ctx, "here", slog.New(slog.DiscardHandler), func(ctx context.Context) error {
-		if tries++; tries == 1 {
-			return errors.New("raise its limit")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		tries := 0
+		err := pkg.TakeSteps(ctx, "here", slog.New(slog.DiscardHandler), func(ctx context.Context) error {
+			if tries++; tries == 1 {
+				return errors.New("raise its limit")
+			}
+			<-ctx.Done()
+			return errors.New("i/o timeout")
+		})
+		if err == nil || !strings.Contains(err.Error(), "i/o timeout; before that: raise its limit") || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it says %v", err)
 		}
-		<-ctx.Done()
-		return errors.New("i/o timeout")
 	})
-	if err == nil || !strings.Contains(err.Error(), "i/o timeout; before that: raise its limit") || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("it says %v", err)
-	}
 }
 
 func TestOpenGivesAnErrorItsClass(t *testing.T) {
