@@ -3,7 +3,7 @@
 #
 #   strange   variables that servers, their clients, git, go or the tool heed, no home, an odd TMPDIR, files for us alone
 #   bare      hardly any variables, and what is made is open to everybody
-#   other     another user, if this one is root
+#   other     the same as another user, in its place if this one is root
 #
 # In all of them there are other servers on PATH. Besides the PACKAGEs these are some that open files, start children or speak
 # to servers, which only the strange shell knows.
@@ -77,8 +77,10 @@ other() {
 	local as=(setpriv --reuid 65534 --regid 65534 --clear-groups --)
 	if [ "$(id -u)" != 0 ] || ! "${as[@]}" test -r "$here/go.mod" 2>/dev/null; then
 		echo "== shell: other, not tried: that takes root, setpriv, and a checkout that everybody may read"
+		bare
 		return
 	fi
+	umask 000
 	mkdir -m 777 "$work/other"
 	cat >"$work/as-other" <<-WRAPPER
 		#!/bin/sh
@@ -90,4 +92,4 @@ other() {
 	exec=$work/as-other run other GOFLAGS=$buildvcs
 }
 
-for shell in strange bare other; do ("$shell"); done
+for shell in strange other; do ("$shell"); done

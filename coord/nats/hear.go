@@ -68,8 +68,8 @@ func (s *Store) subscribe(e *earshot) error {
 		defer cancel()
 		err = e.nc.FlushWithContext(ctx) // the server answers when it knows of the subscription
 	}
-	if err == nil {
-		err = context.Cause(e.over)
+	if over := context.Cause(e.over); over != nil { // that a right is lacking ends the connection, which the library says may otherwise
+		err = over
 	}
 	if last := e.nc.LastError(); err == nil && errors.Is(last, natsgo.ErrPermissionViolation) {
 		err = last

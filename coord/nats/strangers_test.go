@@ -182,42 +182,47 @@ func TestAStrangerWhoHearsWhatIsSaid(t *testing.T) {
 	}
 }
 
-// The server tells of what is asked of JetStream. What it finds for a line it tells to nobody but who has asked.
+// The server tells of what is asked of JetStream, and who listens there hears what is asked. What the server finds for a line it tells to
+// nobody but who has asked.
 func TestAStrangerWhoHearsOfWhatIsAsked(t *testing.T) {
-	n := neighbour(t, nil, []string{"$JS.EVENT.ADVISORY.>"})
-	heard := make(chan *natsgo.Msg, 10_000)
-	if _, err := n.stranger.ChanSubscribe("$JS.EVENT.ADVISORY.>", heard); err != nil {
-		t.Fatal(err)
+	for _, where := range []string{"$JS.EVENT.ADVISORY.>", "$JS.API.>"} {
+		t.Run(where, func(t *testing.T) {
+			n := neighbour(t, nil, []string{where})
+			heard := make(chan *natsgo.Msg, 10_000)
+			if _, err := n.stranger.ChanSubscribe(where, heard); err != nil {
+				t.Fatal(err)
+			}
+			if err := n.stranger.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			subject := n.subject(t, "orders")
+			storecheck.ShutsOut(t, n.a, n.b, "orders") // which is asked for before it is there, and when it is
+			seen := false
+			for end := time.After(10 * time.Second); !seen; {
+				select {
+				case m := <-heard:
+					seen = strings.Contains(string(m.Data), subject)
+				case <-end:
+					t.Fatal("he sees no line")
+				}
+			}
+			host, err := os.Hostname()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for len(heard) > 0 {
+				m := <-heard
+				var says struct{ Response string }
+				var answer struct{ Message struct{ Data []byte } }
+				_ = json.Unmarshal(m.Data, &says)
+				_ = json.Unmarshal([]byte(says.Response), &answer)
+				if strings.Contains(string(m.Data)+string(answer.Message.Data), host) {
+					t.Errorf("he sees what a line says: %s", answer.Message.Data)
+				}
+			}
+			n.mayNot(t, subject, "")
+		})
 	}
-	if err := n.stranger.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	subject := n.subject(t, "orders")
-	storecheck.ShutsOut(t, n.a, n.b, "orders") // which is asked for before it is there, and when it is
-	seen := false
-	for end := time.After(10 * time.Second); !seen; {
-		select {
-		case m := <-heard:
-			seen = strings.Contains(string(m.Data), subject)
-		case <-end:
-			t.Fatal("he sees no line")
-		}
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for len(heard) > 0 {
-		m := <-heard
-		var says struct{ Response string }
-		var answer struct{ Message struct{ Data []byte } }
-		_ = json.Unmarshal(m.Data, &says)
-		_ = json.Unmarshal([]byte(says.Response), &answer)
-		if strings.Contains(string(answer.Message.Data), host) {
-			t.Errorf("he sees what a line says: %s", answer.Message.Data)
-		}
-	}
-	n.mayNot(t, subject, "")
 }
 
 // accounts are two clients of turnwise in an account of their own, and a stranger in another one, or in the server's.
