@@ -189,7 +189,7 @@ bench: deps ## Measure beside the peers, into docs/benchmarks.md (20 minutes; BE
 
 .PHONY: bench-smoke
 bench-smoke: ## See that the benchmarks run, in tiny sizes, and check what noise cannot change
-	cd verify/bench && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 ./...
+	cd verify/bench && TURNWISE_REQUIRE_SERVERS=1 go test -count=1 -timeout 30m ./...
 
 .PHONY: fuzz
 fuzz: ## Fuzz the parsing of whatever comes from outside, half a minute each
