@@ -26,6 +26,7 @@ type Conn interface {
 // unnoticed, and a connection can say which memory it was seen to lead to.
 type Pool[C Conn] struct {
 	dial  func(context.Context) (C, error)
+	size  int
 	slots *Slots // one for each connection that is in use
 
 	over context.Context // ends with the pool
@@ -57,7 +58,7 @@ const (
 // NewPool returns a pool of at most size connections, and one more on which sessions are renewed. Nothing else is sent there: who
 // gives up breaks the connection that he has, and a server that others have filled gives nobody another.
 func NewPool[C Conn](size int, dial func(context.Context) (C, error)) *Pool[C] {
-	p := &Pool[C]{dial: dial, slots: NewSlots(size)}
+	p := &Pool[C]{dial: dial, size: size, slots: NewSlots(size)}
 	p.over, p.end = context.WithCancel(context.Background())
 	return p
 }
@@ -97,7 +98,7 @@ func (p *Pool[C]) chooseSpare(ctx context.Context) (c C, from *[]C, err error) {
 	}
 	dialling, cancel := HalfOf(ctx)
 	defer cancel()
-	if c, err = p.make(dialling); err == nil {
+	if c, err = p.connect(dialling); err == nil {
 		if c.Alive(dialling) {
 			return c, &p.spare, nil
 		}
@@ -127,12 +128,12 @@ func (p *Pool[C]) choose(ctx context.Context) (C, error) {
 	if found || err != nil {
 		return c, err
 	}
-	return p.make(ctx)
+	return p.connect(ctx)
 }
 
-// make returns a new connection. When ctx ends it goes on being made, and whoever comes next has it: a server that takes longer than anybody
+// connect returns a new connection. When ctx ends it goes on being made, and whoever comes next has it: a server that takes longer than anybody
 // waits would be asked for one connection after the other, and never be used.
-func (p *Pool[C]) make(ctx context.Context) (c C, err error) {
+func (p *Pool[C]) connect(ctx context.Context) (c C, err error) {
 	p.mu.Lock()
 	var m *making[C]
 	if n := len(p.unasked); n > 0 && time.Since(p.unasked[n-1].began) < stuckAfter {
@@ -228,7 +229,7 @@ func (p *Pool[C]) pop(from *[]C) (c C, found bool, err error) {
 
 func (p *Pool[C]) put(c C, into *[]C) {
 	p.mu.Lock()
-	keep := !p.closed && c.Usable()
+	keep := !p.closed && c.Usable() && len(*into) < p.size // others may have been made beside one that was stuck
 	if keep {
 		*into = append(*into, c)
 	}

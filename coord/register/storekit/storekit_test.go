@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,6 +256,45 @@ func TestAPool(t *testing.T) {
 	if err := use(func(*wire) error { return nil }); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
+}
+
+// Who gives up leaves the connection to be made, and one that is stuck has others made beside it. In the end there are no more than there
+// may be.
+func TestConnectionsThatWereStuckAreNoMoreThanThePoolHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, callers = 2, 6
+		var mu sync.Mutex
+		var all []*wire
+		goes := make(chan struct{})
+		p := NewPool(size, func(context.Context) (*wire, error) {
+			w := new(wire)
+			mu.Lock()
+			all = append(all, w)
+			mu.Unlock()
+			<-goes
+			return w, nil
+		})
+		defer p.Close()
+		for range callers {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*stuckAfter)
+			err := p.Do(ctx, func(*wire) error { return nil })
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+		}
+		close(goes)
+		synctest.Wait()
+		open := 0
+		for _, w := range all {
+			if !w.closed {
+				open++
+			}
+		}
+		if len(all) != callers || open != size {
+			t.Errorf("%d of %d connections stay open, want %d", open, len(all), size)
+		}
+	})
 }
 
 func TestTheRenewalOfASessionWaitsForNothingElse(t *testing.T) {
