@@ -78,6 +78,19 @@ func (n *neighbours) asks(t *testing.T, subject, body string) string {
 	return string(m.Data)
 }
 
+// listens has the stranger listen.
+func (n *neighbours) listens(t *testing.T, subject string) <-chan *natsgo.Msg {
+	t.Helper()
+	heard := make(chan *natsgo.Msg, 10_000)
+	if _, err := n.stranger.ChanSubscribe(subject, heard); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.stranger.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return heard
+}
+
 // mayNot has him try what he has no right to.
 func (n *neighbours) mayNot(t *testing.T, subject, body string) {
 	t.Helper()
@@ -123,13 +136,7 @@ func TestAStrangerWithoutRights(t *testing.T) {
 
 func TestAStrangerWhoHearsWhatIsTold(t *testing.T) {
 	n := neighbour(t, nil, []string{"turnwise.told.>"})
-	heard := make(chan *natsgo.Msg, 1000)
-	if _, err := n.stranger.ChanSubscribe("turnwise.told.>", heard); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.stranger.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	heard := n.listens(t, "turnwise.told.>")
 	storecheck.ShutsOut(t, n.a, n.b, "orders")
 	for end := time.After(10 * time.Second); ; {
 		select {
@@ -151,13 +158,7 @@ func TestAStrangerWhoHearsWhatIsSaid(t *testing.T) {
 	for _, subject := range []string{"turnwise.r.>", "turnwise.inbox.>"} {
 		t.Run(subject, func(t *testing.T) {
 			n := neighbour(t, nil, []string{subject})
-			heard := make(chan *natsgo.Msg, 10_000)
-			if _, err := n.stranger.ChanSubscribe(subject, heard); err != nil {
-				t.Fatal(err)
-			}
-			if err := n.stranger.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			heard := n.listens(t, subject)
 			storecheck.ShutsOut(t, n.a, n.b, "orders")
 			// A line has the names of the machines in it; where it is read, it is in base64.
 			host, err := os.Hostname()
@@ -188,13 +189,7 @@ func TestAStrangerWhoHearsOfWhatIsAsked(t *testing.T) {
 	for _, where := range []string{"$JS.EVENT.ADVISORY.>", "$JS.API.>"} {
 		t.Run(where, func(t *testing.T) {
 			n := neighbour(t, nil, []string{where})
-			heard := make(chan *natsgo.Msg, 10_000)
-			if _, err := n.stranger.ChanSubscribe(where, heard); err != nil {
-				t.Fatal(err)
-			}
-			if err := n.stranger.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			heard := n.listens(t, where)
 			subject := n.subject(t, "orders")
 			storecheck.ShutsOut(t, n.a, n.b, "orders") // which is asked for before it is there, and when it is
 			seen := false
@@ -253,13 +248,7 @@ func accounts(t *testing.T, exports, imports, who string) *neighbours {
 func TestAStrangerOfAnotherAccount(t *testing.T) {
 	n := accounts(t, `exports: [ { service: "$JS.API.INFO" }, { stream: "turnwise.told.>" } ],`,
 		`imports: [ { service: { account: OURS, subject: "$JS.API.INFO" }, to: "ours.info" }, { stream: { account: OURS, subject: "turnwise.told.>" } } ],`, "stranger")
-	told := make(chan *natsgo.Msg, 10_000)
-	if _, err := n.stranger.ChanSubscribe("turnwise.told.>", told); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.stranger.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	told := n.listens(t, "turnwise.told.>")
 	subject := n.subject(t, "orders")
 	h := storecheck.Locked(t, n.a, "orders")
 	select {
@@ -345,13 +334,7 @@ func TestAMessageThatIsNoRegisterHarmsNoOther(t *testing.T) {
 // hears returns the subject of a line, which whoever hears what is told can see.
 func (n *neighbours) hears(t *testing.T, line string) string {
 	t.Helper()
-	heard := make(chan *natsgo.Msg, 1000)
-	if _, err := n.stranger.ChanSubscribe("turnwise.told.>", heard); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.stranger.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	heard := n.listens(t, "turnwise.told.>")
 	storecheck.ShutsOut(t, n.a, n.b, line)
 	for end := time.After(10 * time.Second); ; {
 		select {

@@ -50,8 +50,8 @@ func (d *Driver) remembers(ctx context.Context) (lapses int, err error) {
 		wait := time.Until(d.forgotAt.Add(longest)) // others may not have noticed yet
 		seen := sent.Sub(d.seenSince)
 		d.mu.Unlock()
-		if m.For < 0 { // its clock is behind, and it may have been started anew since we saw it
-			seen = min(seen, d.calmFor(sent))
+		if at, _ := d.lastTrouble(); m.For < 0 && at > 0 { // its clock is behind, and it may have been started anew since we saw it
+			seen = min(seen, d.clock.own(sent)-at)
 		}
 		if m.For != Forever {
 			wait = max(wait, longest+longest/drift-max(m.For, seen))

@@ -9,9 +9,9 @@ import (
 )
 
 // noticing is the driver's store. The driver notices when a request fails: the server may have been away, and have come back with an
-// older disk. (Where none fails the store says so; see Reconnecting.) That knows our sessions, but perhaps not who has come since. A server that takes the renewal of a session has that as it
-// was left, so it has not gone back behind that. So after trouble nobody enters before his session has been renewed. (One that rests was
-// left up to five TTLs ago, which says less: see coord/kube, where alone sessions rest.)
+// older disk. (Where none fails the store says so; see Reconnecting.) That knows our sessions, but perhaps not who has come since. A server
+// that takes the renewal of a session has that as it was left, so it has not gone back behind that. So after trouble nobody enters before
+// his session has been renewed. (One that rests was left up to five TTLs ago, which says less: see coord/kube, where alone sessions rest.)
 type noticing struct {
 	Store
 	d *Driver
@@ -61,30 +61,24 @@ func (d *Driver) notice(ctx context.Context, err error) {
 // errUnanswered is why a request ends that the store has not answered in time.
 var errUnanswered = errors.New("the store has not answered in time")
 
-// hadTrouble reports whether a request has failed since then, by clock.own, or the server may have been started anew.
-func (d *Driver) hadTrouble(since time.Duration) bool {
-	if d.trouble.Load() > int64(since) {
-		return true
-	}
+// lastTrouble returns when there was trouble last, by clock.own: a request has failed, or the server may have been started anew. It is not known
+// if a store does not know since when its server runs.
+func (d *Driver) lastTrouble() (at time.Duration, known bool) {
+	at = time.Duration(d.trouble.Load())
 	if d.reconnecting == nil {
-		return false
+		return at, true
 	}
 	runs := d.reconnecting.RunsSince()
-	return runs.IsZero() || d.clock.own(runs) > since
+	if runs.IsZero() {
+		return at, false
+	}
+	return max(at, d.clock.own(runs)), true
 }
 
-// calmFor returns for how long there was no trouble, as far as that is known.
-func (d *Driver) calmFor(now time.Time) time.Duration {
-	calm := Forever
-	if at := d.trouble.Load(); at > 0 {
-		calm = d.clock.own(now) - time.Duration(at)
-	}
-	if d.reconnecting != nil {
-		if runs := d.reconnecting.RunsSince(); !runs.IsZero() {
-			calm = min(calm, now.Sub(runs))
-		}
-	}
-	return calm
+// hadTrouble reports whether there may have been trouble since then.
+func (d *Driver) hadTrouble(since time.Duration) bool {
+	at, known := d.lastTrouble()
+	return !known || at > since
 }
 
 // isShaken reports whether there was trouble since the session was renewed, or before that was sent.

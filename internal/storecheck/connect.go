@@ -11,9 +11,9 @@ import (
 	"github.com/turnwise/turnwise/verify/servers"
 )
 
-// SlowToConnect checks that a connection that takes longer to be made than any request waits is made all the same. delay is that of the link
-// in each direction: a request can go there and back in time. If it were given up with
-// the request, a server that is busy would be asked for one connection after the other, which keeps it busy, and answer nobody.
+// SlowToConnect checks that a connection that takes longer to be made than any request waits is made all the same. If it were given up with
+// the request, a server that is busy would be asked for one connection after the other, which keeps it busy, and answer nobody. delay is
+// that of the link in each direction: a request can go there and back in time.
 func SlowToConnect(t *testing.T, m *servers.Member, delay time.Duration, open func(ctx context.Context, url string) (register.Store, error)) {
 	t.Helper()
 	const patience = 500 * time.Millisecond // a session of two seconds has as much for a request
